@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { limits } from '../../src/base/limits.ts';
 import type { LedgerEngine } from '../../src/engine/ledger-engine.ts';
-import { textIn } from '../../src/directive/request.operations.ts';
+import { textIn } from '../../src/operation/request-directive.ts';
 import type { Measures } from '../frame.ts';
 import { runNode } from '../program.ts';
 import { settings } from '../settings.ts';

@@ -6,51 +6,52 @@ import type { KnownSecret } from '../base/mask-values.ts';
 import { RUN_TOKEN } from '../base/secrets.ts';
 import { type Job, JOB_ACTOR, type JobCause } from '../job/job.ts';
 import type { Plugin } from '../plugin/catalog.ts';
-import { hashTokenText, makePrincipal, type Principal } from './principal.service.ts';
+import { hashTokenText, makePrincipal, type Principal } from './tokens.service.ts';
 
 /**
- * Tokens of running attempts. They are known to this process alone and to nothing that outlives it;
- * each dies with its attempt.
+ * Tokens of running attempts. Only the memory of this process knows them, and each expires with its
+ * attempt.
  */
 export class RunTokens {
-  readonly #known = new Map<
+  readonly #byDigest = new Map<
     string,
-    { readonly principal: Principal; readonly goodUntil: number }
+    { readonly principal: Principal; readonly expiresAt: number }
   >();
 
-  /** Whose token this is, while the attempt that it was made for goes on. */
+  /** Returns the principal of a token; undefined if it is unknown or its attempt has ended. */
   find(presented: string): Principal | undefined {
-    const found = this.#known.get(hashTokenText(presented));
-    return found === undefined || performance.now() >= found.goodUntil
+    const found = this.#byDigest.get(hashTokenText(presented));
+    return found === undefined || performance.now() >= found.expiresAt
       ? undefined
       : found.principal;
   }
 
-  make(principal: Principal, untilMs: number): Made {
+  create(principal: Principal, untilMs: number): RunToken {
     const token = `${RUN_TOKEN}${randomBytes(TOKEN_BYTES).toString('base64url')}`;
     const digest = hashTokenText(token);
-    // The attempt ends by the clock that only goes forward, however the time of day is set meanwhile.
-    const goodUntil = performance.now() + untilMs - Date.now();
-    this.#known.set(digest, { principal, goodUntil });
-    return { token, end: () => void this.#known.delete(digest) };
+    // The monotonic clock decides, so that a change of the time of day can't extend a token.
+    const expiresAt = performance.now() + untilMs - Date.now();
+    this.#byDigest.set(digest, { principal, expiresAt });
+    return { token, end: () => void this.#byDigest.delete(digest) };
   }
 }
 
-interface Made {
+interface RunToken {
   readonly token: string;
   readonly end: () => void;
 }
 
 const TOKEN_BYTES = 32;
 
-/** What one attempt is told of the API; `end` when it is over. */
+/** The API access of one attempt. The caller ends it with the attempt. */
 export interface AttemptAccess {
+  /** The part of the plugin's request that describes the API. */
   readonly api: JsonObject;
   readonly secret: KnownSecret;
   readonly end: () => void;
 }
 
-/** Undefined for a plugin that is given no access, and where there is no API to be asked. */
+/** Returns undefined if the plugin has no API access, or the API is disabled. */
 export type GrantAccess = (job: Job, plugin: Plugin, untilMs: number) => AttemptAccess | undefined;
 
 export function makeGrantAccess(
@@ -60,9 +61,9 @@ export function makeGrantAccess(
   return (job, { apiAccess }, untilMs) => {
     const url = reach.api;
     if (apiAccess === undefined || url === undefined) return undefined;
-    const plain = makePrincipal(`${JOB_ACTOR}${job.id}`, apiAccess.scopes);
-    const { token, end } = runTokens.make(
-      { ...plain, tenant: tenant?.slug, cause: causeOf(job) },
+    const principal = makePrincipal(`${JOB_ACTOR}${job.id}`, apiAccess.scopes);
+    const { token, end } = runTokens.create(
+      { ...principal, tenant: tenant?.slug, cause: causeOf(job) },
       untilMs,
     );
     const expiresAt = toTimestamp(untilMs);

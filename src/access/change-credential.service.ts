@@ -1,61 +1,97 @@
 import type { LedgerContext } from '../engine/context.ts';
 import type { WebhookIntake } from '../webhook/webhooks.ts';
-import { formatCredentialRef } from '../base/credential-ref.ts';
 import { formatDuration } from '../base/quantity.ts';
-import { DuctileError, messageOf } from '../base/errors.ts';
+import { DuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
-import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { parseJson } from '../base/parse-json.ts';
-import {
-  deleteCredentialType,
-  setCredentialType,
-  type CredentialChoice,
-  type NewCredential,
-} from './credential-directives.ts';
-import { readUsers } from './credential-users.service.ts';
+import * as z from 'zod';
+import { credentialName } from '../base/credential-ref.ts';
+import type { DirectiveType } from '../directive/directive.ts';
+import { readCredentialUsers } from './credentials.service.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
-import { checkWebhookSecret } from '../webhook/check-entry.service.ts';
 import { guardFirstKey, isSameSecret } from './vault.service.ts';
 import { purposes } from './vault.ts';
+
+const nameField = z.string().regex(credentialName, {
+  error: 'must be up to 64 letters, digits, dots, _ and -, and start with a letter or digit',
+});
+
+/** The params of `credential.set`. The value isn't one of them: it is only stored sealed. */
+interface CredentialParams {
+  readonly name: string;
+  readonly provider?: string | undefined;
+  readonly expires_in_ms?: number | undefined;
+  /** Recognizes an equal value; only the owner of the key can compute it. */
+  readonly fingerprint?: string | undefined;
+}
+
+interface CredentialChoice {
+  readonly name: string;
+}
+
+export const setCredentialType: DirectiveType<CredentialParams> = {
+  type: 'credential.set',
+  summary: 'Keep a secret for plugins, or put another value in its place.',
+  scope: 'credentials:rw',
+  role: 'admin',
+  isImmediate: true,
+  params: z.strictObject({
+    name: nameField,
+    provider: z.string().min(1).max(limits.credentialProviderCharsMax).optional(),
+    expires_in_ms: z.int().min(1000).max(limits.tokenLifeMsMax).optional(),
+  }),
+  sameness: () => 'each',
+  target: (params) => params.name,
+};
+
+export const deleteCredentialType: DirectiveType<CredentialChoice> = {
+  type: 'credential.delete',
+  summary: 'Forget a secret; attempts that ask for it fail from then on.',
+  scope: 'credentials:rw',
+  role: 'admin',
+  params: z.strictObject({ name: nameField }),
+  sameness: () => 'each',
+  target: (params) => params.name,
+};
 
 export function setCredentialDirective(
   context: LedgerContext,
   intake: WebhookIntake,
-): DirectiveDefinition<NewCredential> {
+  checkForWebhooks: (name: string, value: string) => Promise<void>,
+): DirectiveDefinition<CredentialParams> {
   const { ledger, vault } = context;
   return {
     ...setCredentialType,
     async resolve(params, { secret, dryRun }) {
       if (secret !== undefined) {
         checkValue(secret);
-        await checkForWebhooks(params.name, secret, context, intake);
+        await checkForWebhooks(params.name, secret);
       }
       if (dryRun === true) return params;
       await guardFirstKey(vault, ledger);
-      const value = mustHave(secret);
+      const value = requireValue(secret);
       return { ...params, fingerprint: vault.fingerprint(value, purposes.credential(params.name)) };
     },
     isSameSecret: ({ name, fingerprint: print }, secret) =>
       isSameSecret(secret, purposes.credential(name), print, vault),
     async plan({ name, provider, expires_in_ms: lifeMs }) {
       const before = await ledger.credentials.find(name);
-      const whose = provider === undefined ? '' : ` of ${provider}`;
+      const owner = provider === undefined ? '' : ` of ${provider}`;
       const life = lifeMs === undefined ? '' : `, good for ${formatDuration(lifeMs)}`;
       if (before === undefined) {
         return [
-          `A credential ${name}${whose} would be kept${life}.`,
+          `A credential ${name}${owner} would be kept${life}.`,
           ...(await describeUse(name, context, intake, 'meet the change')),
         ];
       }
       return [
-        `The credential ${name}${whose} would get another value${life}.`,
+        `The credential ${name}${owner} would get another value${life}.`,
         'The value that it has would be gone for good.',
         ...(await describeUse(name, context, intake, 'meet the change')),
       ];
     },
     prepare({ name, provider = null, expires_in_ms: expiresInMs }, { secret }) {
-      const sealed = vault.seal(mustHave(secret), purposes.credential(name));
+      const sealed = vault.seal(requireValue(secret), purposes.credential(name));
       const credential = { id: makeId(), name, provider, sealed, expiresInMs };
       return { work: { kind: 'credential.set', credential } };
     },
@@ -90,7 +126,7 @@ async function describeUse(
   fate: string,
 ): Promise<string[]> {
   const { plugins, webhooks } = (
-    await readUsers({ catalog, config, webhookIntake: intake, tenant })
+    await readCredentialUsers({ catalog, config, webhookIntake: intake, tenant })
   )(name);
   if (plugins.length + webhooks.length === 0) return ['No plugin and no webhook asks for it now.'];
   return [
@@ -103,49 +139,22 @@ async function describeUse(
   ];
 }
 
-/** Throws when webhooks that are on could never be verified with it. */
-async function checkForWebhooks(
-  name: string,
-  value: string,
-  { ledger }: LedgerContext,
-  intake: WebhookIntake,
-): Promise<void> {
-  const credential = async (): Promise<string> => value;
-  for (const [id, names] of await intake.store.references()) {
-    const row = names.includes(name) ? await ledger.webhooks.find(id) : undefined;
-    if (row === undefined) continue;
-    const settings = parseJson(row.settings) as JsonObject;
-    if (settings['enabled'] === false) continue;
-    try {
-      await checkWebhookSecret(
-        { id, settings },
-        { secret: formatCredentialRef(name) },
-        { credential },
-      );
-    } catch (thrown) {
-      const message = `the webhook ${id} is verified with it: ${messageOf(thrown)}`;
-      const hint = `Give the webhook another secret first: \`ductile webhook rotate ${id}\`.`;
-      throw new DuctileError('INPUT_INVALID', message, { place: 'value', hint });
-    }
-  }
-}
-
-/** Neither of them says anything about the value. */
+/** Refuses unusable values. The messages never contain the value. */
 function checkValue(value: string): void {
   const { credentialCharsMin: min, credentialBytesMax: max } = limits;
-  const refuse = (why: string): DuctileError =>
+  const createError = (why: string): DuctileError =>
     new DuctileError('INPUT_INVALID', `the value ${why}`, { place: 'value' });
   if (value.length < min) {
-    // Shorter ones would be found, and masked, in everything that a plugin prints.
-    throw refuse(`has fewer than ${min} characters`);
+    // A shorter value would occur by chance, and be masked, in the output of plugins.
+    throw createError(`has fewer than ${min} characters`);
   }
-  if (Buffer.byteLength(value) > max) throw refuse(`is larger than ${max} bytes`);
-  if (value.includes('\u0000')) throw refuse('contains the character U+0000');
-  if (!value.isWellFormed()) throw refuse('is not well-formed text');
-  if (/^\$\{[^{}]*\}?$/.test(value)) throw refuse('is a placeholder that was not replaced');
+  if (Buffer.byteLength(value) > max) throw createError(`is larger than ${max} bytes`);
+  if (value.includes('\u0000')) throw createError('contains the character U+0000');
+  if (!value.isWellFormed()) throw createError('is not well-formed text');
+  if (/^\$\{[^{}]*\}?$/.test(value)) throw createError('is a placeholder that was not replaced');
 }
 
-function mustHave(secret: string | undefined): string {
+function requireValue(secret: string | undefined): string {
   if (secret !== undefined) return secret;
   throw new DuctileError('INPUT_INVALID', 'the value is missing', {
     place: 'value',

@@ -4,15 +4,10 @@ import { DuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import { API_TOKEN } from '../base/secrets.ts';
-import {
-  createTokenType,
-  recordedToken,
-  revokeTokenType,
-  roleOfNew,
-  rotateTokenType,
-  type DrawnToken,
-  type TokenChoice,
-} from './token-directives.ts';
+import * as z from 'zod';
+import { limits } from '../base/limits.ts';
+import { roleOf, roles, type Role } from '../base/roles.ts';
+import type { DirectiveType } from '../directive/directive.ts';
 import type { ApiTokenRow } from './types.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
@@ -22,14 +17,107 @@ const TOKEN_BYTES = 32;
 
 type TokenReader = Pick<TokenStore, 'refresh'>;
 
+/** The caller who rotates a token learns its text, so only callers with all rights may do it. */
+const OWNER = '*';
+
+/** Matches `jobs:ro`, `echo:allow:poll`, `*` and `read:*`, but not `read` alone. */
+const scopePattern = /^(\*|[A-Za-z0-9_][A-Za-z0-9_.*-]*(:[A-Za-z0-9_.*-]+){1,2})$/;
+
+const tokenName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/, {
+  error: 'must be up to 64 letters, digits, dots, _ and -, and start with a letter or digit',
+});
+
+interface TokenParams {
+  readonly name: string;
+  readonly role?: Role | undefined;
+  readonly scopes: readonly string[];
+  readonly expires_in_ms?: number | undefined;
+}
+
+/** The params on record, with the digest of the token. */
+interface RecordedTokenParams extends TokenParams {
+  /** SHA-256 of the text, in hexadecimal. */
+  readonly digest?: string | undefined;
+}
+
+interface TokenChoice {
+  readonly token: string;
+}
+
+const tokenFields = {
+  name: tokenName,
+  role: z.enum(roles).optional(),
+  scopes: z
+    .array(z.string().max(limits.scopeCharsMax).regex(scopePattern, { error: 'is no scope' }))
+    .max(limits.scopesMax)
+    .default([]),
+  expires_in_ms: z.int().min(1000).max(limits.tokenLifeMsMax).optional(),
+};
+
+/** Callers never choose a digest. */
+const recordedTokenParams: z.ZodType<RecordedTokenParams> = z.strictObject({
+  ...tokenFields,
+  digest: z.string(),
+});
+
+export const createTokenType: DirectiveType<RecordedTokenParams> = {
+  type: 'token.create',
+  summary: 'Make a token for the API; its text is shown once.',
+  scope: 'tokens:rw',
+  role: 'admin',
+  params: z
+    .strictObject(tokenFields)
+    .refine(({ role = 'service', scopes }) => role !== 'service' || scopes.length > 0, {
+      path: ['scopes'],
+      error: 'or a role must say what the token may do',
+    }),
+  sameness: () => 'each',
+  target: (params) => params.name,
+};
+
+/** Returns the role of a new token: without a role, its scopes decide. */
+export function resolveRole({ role, scopes }: Pick<TokenParams, 'role' | 'scopes'>): Role {
+  return role === undefined || scopes.includes('*') ? roleOf(scopes) : role;
+}
+
+export const revokeTokenType = defineChoiceType(
+  'token.revoke',
+  'tokens:rw',
+  'Make a token worthless, at once and for ever.',
+);
+export const rotateTokenType: DirectiveType<TokenChoice> = {
+  ...defineChoiceType(
+    'token.rotate',
+    OWNER,
+    'Give a token a new text; the old one is worthless at once.',
+  ),
+  isImmediate: true,
+};
+
+function defineChoiceType(
+  type: string,
+  scope: string,
+  summary: string,
+): DirectiveType<TokenChoice> {
+  return {
+    type,
+    summary,
+    scope,
+    lasting: 'The text that is in use now is worthless then, for ever.',
+    params: z.strictObject({ token: z.string().min(1).describe('its name or id') }),
+    sameness: () => 'each',
+    target: ({ token }) => token,
+  };
+}
+
 export function createTokenDirective(
   context: LedgerContext,
   tokens: TokenReader,
-): DirectiveDefinition<DrawnToken> {
+): DirectiveDefinition<RecordedTokenParams> {
   return {
     ...createTokenType,
-    recorded: recordedToken,
-    // The caller gets the text at once; it is accepted when the token exists, after an approval.
+    recorded: recordedTokenParams,
+    // The caller gets the text at once. It is valid when the token exists: after the approval, if needed.
     draw() {
       const { clear, digest } = makeToken();
       return { params: { digest }, reveal: { token: clear } };
@@ -42,11 +130,11 @@ export function createTokenDirective(
       if (taken !== undefined) throw new DuctileError('TOKEN_EXISTS', taken, { place: 'name' });
       const life = lifeMs === undefined ? 'for ever' : `for ${formatDuration(lifeMs)}`;
       const may = scopes.length === 0 ? 'what its role may' : scopes.join(', ');
-      const what = roleOfNew({ role, scopes });
+      const what = resolveRole({ role, scopes });
       return [`A token ${name} would be made, ${what}, that may ${may}, good ${life}.`];
     },
     async prepare({ name, role: wanted, scopes, expires_in_ms: expiresInMs, digest = '' }) {
-      const role = roleOfNew({ role: wanted, scopes });
+      const role = resolveRole({ role: wanted, scopes });
       const token = { id: makeId(), name, digest, role, scopes, expiresInMs };
       await context.tenant?.addKey('token', digest);
       return { work: { kind: 'token.create', token } };
@@ -59,19 +147,19 @@ export function revokeTokenDirective(
   context: LedgerContext,
   tokens: TokenReader,
 ): DirectiveDefinition<TokenChoice> {
-  const outgoing: Outgoing = new Map();
+  const oldDigests: OldDigests = new Map();
   return {
     ...revokeTokenType,
     async plan({ token }) {
-      const { name } = await mustFind(context, token);
+      const { name } = await requireToken(context, token);
       return [`The token ${name} would be refused from now on.`];
     },
     async prepare({ token }) {
-      const { id, digest } = await mustFind(context, token);
-      outgoing.set(id, digest);
+      const { id, digest } = await requireToken(context, token);
+      oldDigests.set(id, digest);
       return { work: { kind: 'token.revoke', tokenId: id } };
     },
-    after: (_, result) => refuseOld(result, outgoing, context, tokens),
+    after: (_, result) => dropOldDigest(result, oldDigests, context, tokens),
   };
 }
 
@@ -79,38 +167,41 @@ export function rotateTokenDirective(
   context: LedgerContext,
   tokens: TokenReader,
 ): DirectiveDefinition<TokenChoice> {
-  const outgoing: Outgoing = new Map();
+  const oldDigests: OldDigests = new Map();
   return {
     ...rotateTokenType,
     async plan({ token }) {
-      const { name } = await mustFind(context, token);
+      const { name } = await requireToken(context, token);
       return [`The token ${name} would get a new text; the one in use would be refused.`];
     },
     async prepare({ token }) {
-      const { id, digest: old } = await mustFind(context, token);
+      const { id, digest: old } = await requireToken(context, token);
       const { clear, digest } = makeToken();
-      outgoing.set(id, old);
+      oldDigests.set(id, old);
       await context.tenant?.addKey('token', digest);
       return { work: { kind: 'token.rotate', tokenId: id, digest }, reveal: { token: clear } };
     },
-    after: (_, result) => refuseOld(result, outgoing, context, tokens),
+    after: (_, result) => dropOldDigest(result, oldDigests, context, tokens),
   };
 }
 
-/** By the id of a token, what led to it until the directive that is under way. */
-type Outgoing = Map<string, string>;
+/** The digests that running directives replace, by the id of the token. */
+type OldDigests = Map<string, string>;
 
-/** When this is interrupted, what leads here leads to a ledger that knows no such token. */
-async function refuseOld(
+/**
+ * Stops accepting the old text, and then removes its key from the root ledger. If this is interrupted,
+ * the key still leads to the tenant's ledger, which doesn't know the token any more.
+ */
+async function dropOldDigest(
   { token_id: id }: JsonObject,
-  outgoing: Outgoing,
+  oldDigests: OldDigests,
   { tenant }: LedgerContext,
   tokens: TokenReader,
 ): Promise<void> {
   await tokens.refresh();
-  const digest = typeof id === 'string' ? outgoing.get(id) : undefined;
+  const digest = typeof id === 'string' ? oldDigests.get(id) : undefined;
   if (typeof id !== 'string' || digest === undefined) return;
-  outgoing.delete(id);
+  oldDigests.delete(id);
   await tenant?.dropKey('token', digest);
 }
 
@@ -119,7 +210,10 @@ function makeToken(): { clear: string; digest: string } {
   return { clear, digest: createHash('sha256').update(clear).digest('hex') };
 }
 
-async function mustFind({ ledger, config }: LedgerContext, wanted: string): Promise<ApiTokenRow> {
+async function requireToken(
+  { ledger, config }: LedgerContext,
+  wanted: string,
+): Promise<ApiTokenRow> {
   const tokens = await ledger.tokens.list();
   const found = tokens.find(({ id, name }) => id === wanted || name === wanted);
   if (found !== undefined) return found;

@@ -1,17 +1,20 @@
 import { limits } from '../base/limits.ts';
 import type { Config } from '../config/config.ts';
+import { keyText } from '../config/document.ts';
 import { suggest } from '../base/text.ts';
+import { makeProblem, type Problem } from '../config/problem.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { isNoun, scopeNouns } from './scopes.ts';
 
-/** The plugins that scopes may name, and their commands as far as they can be read. */
-export interface Scoped {
+/** The plugins that scopes can name. */
+export interface ScopedPlugins {
   readonly names: ReadonlySet<string>;
+  /** Returns the commands of a plugin; undefined if its manifest isn't known. */
   readonly commandsOf: (plugin: string) => readonly string[] | undefined;
 }
 
-/** Without a catalogue, only what the configuration lists is known. */
-export function scopedBy({ plugins }: Config, catalog?: Catalog): Scoped {
+/** Lists the plugins of the configuration and, if there is a catalog, all that it found. */
+export function listScopedPlugins({ plugins }: Config, catalog?: Catalog): ScopedPlugins {
   return {
     names: new Set([...Object.keys(plugins), ...(catalog?.found ?? [])]),
     commandsOf: (name) => {
@@ -21,14 +24,14 @@ export function scopedBy({ plugins }: Config, catalog?: Catalog): Scoped {
   };
 }
 
-/** Why a scope does not do what somebody meant by it. */
+/** The reason why a scope doesn't do what its author wants. */
 export interface ScopeFault {
   readonly message: string;
   readonly hint: string;
 }
 
-/** Why a scope grants nothing; undefined when it means something. */
-export function explainScope(scope: string, { names }: Scoped): ScopeFault | undefined {
+/** Explains why a scope grants nothing; undefined if it is valid. */
+export function explainScope(scope: string, { names }: ScopedPlugins): ScopeFault | undefined {
   if (scope === '*') return undefined;
   const [first = '', second = '', third, ...more] = scope.split(':');
   const shown = JSON.stringify(scope);
@@ -51,8 +54,11 @@ export function explainScope(scope: string, { names }: Scoped): ScopeFault | und
   return { message, hint: suggest(first, [...scopeNouns, ...names], 'words before the colon') };
 }
 
-/** A rule for a command that its plugin does not have: most likely another one was meant. */
-export function explainCommand(scope: string, { commandsOf }: Scoped): ScopeFault | undefined {
+/** Explains a rule for a command that its plugin doesn't have, which is probably a typing error. */
+export function explainCommand(
+  scope: string,
+  { commandsOf }: ScopedPlugins,
+): ScopeFault | undefined {
   const [plugin = '', rule = '', command = ''] = scope.split(':');
   if (!isRuleWord(rule) || isNoun(plugin)) return undefined;
   const known = commandsOf(plugin);
@@ -68,3 +74,33 @@ function isRuleWord(word: string): boolean {
 
 const FORMS =
   'Write jobs:ro, plugin:rw, <plugin>:ro, <plugin>:allow:<command>, <plugin>:deny:<command> or *.';
+
+/** Checks the API access of plugins: invalid scopes are problems, useless settings are warnings. */
+export function checkApiAccess(
+  { plugins, api }: Config,
+  known: ScopedPlugins,
+): { readonly problems: readonly Problem[]; readonly warnings: readonly Problem[] } {
+  const problems: Problem[] = [];
+  const warnings: Problem[] = [];
+  for (const [name, { apiAccess, enabled, place }] of Object.entries(plugins)) {
+    if (apiAccess === undefined || !enabled) continue;
+    const path = ['plugins', name, 'api_access'];
+    for (const [index, scope] of apiAccess.scopes.entries()) {
+      const toProblem = ({ message, hint }: ScopeFault): Problem =>
+        makeProblem(
+          apiAccess.places[index] ?? place,
+          keyText([...path, 'scopes', index]),
+          message,
+          hint,
+        );
+      const fault = explainScope(scope, known);
+      if (fault !== undefined) problems.push(toProblem(fault));
+      const typo = explainCommand(scope, known);
+      if (typo !== undefined) warnings.push(toProblem(typo));
+    }
+    if (api.enabled) continue;
+    const message = 'is in vain: api.enabled is false, so its jobs get no token';
+    warnings.push(makeProblem(place, keyText(path), message, 'Switch the API on, or remove it.'));
+  }
+  return { problems, warnings };
+}

@@ -2,16 +2,16 @@ import * as z from 'zod';
 import { duration, nonBlankText } from '../base/fields.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import { readUsers, type CredentialUsers } from './credential-users.service.ts';
+import { readCredentialUsers, type CredentialUsers } from './credentials.service.ts';
 import type { CredentialRow } from './types.ts';
 import { defineOperation } from '../operation/define.ts';
 import {
-  askDirective,
+  requestDirective,
   direct,
   directErrors,
   planDirective,
   textIn,
-} from '../directive/request.operations.ts';
+} from '../operation/request-directive.ts';
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
 
 const directiveId = z.string().describe('the record of this change');
@@ -19,7 +19,7 @@ const name = nonBlankText().describe('what it is called: `credential:<name>` in 
 const keyErrors = ['CREDENTIAL_KEY_INVALID', 'CREDENTIAL_KEY_MISSING'] as const;
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 
-/** The visible fields; the value never is one. */
+/** The visible fields. The value isn't one of them. */
 const shape = {
   name: z.string(),
   credential_id: z.string(),
@@ -70,8 +70,8 @@ export const setCredentialOperation = defineOperation({
     ],
   },
   async run(context, { value, ...rest }) {
-    const answer = await direct(context, 'credential.set', toParams(rest), { secret: value });
-    const { id, result } = answer;
+    const params = toParams(rest);
+    const { id, result } = await direct(context, 'credential.set', params, { secret: value });
     const expiresAt = result['expires_at'];
     return {
       credential_id: textIn(result, 'credential_id'),
@@ -83,8 +83,8 @@ export const setCredentialOperation = defineOperation({
   },
   async plan(context, { value, ...rest }) {
     const params = toParams(rest);
-    const asked = { type: 'credential.set', params, dryRun: true, secret: value };
-    return [...(await askDirective(context, asked)).plan];
+    const request = { type: 'credential.set', params, dryRun: true, secret: value };
+    return [...(await requestDirective(context, request)).plan];
   },
 });
 
@@ -116,13 +116,13 @@ export const listCredentialsOperation = defineOperation({
       empty: 'There are no credentials.',
     },
   },
-  async run({ engine }, asked) {
+  async run({ engine }, request) {
     const { page, next } = cutPage(
       await engine.ledger.credentials.list(),
       (row) => row.name,
-      asked,
+      request,
     );
-    const usersOf = await readUsers(engine);
+    const usersOf = await readCredentialUsers(engine);
     return { credentials: page.map((row) => show(row, usersOf(row.name))), next_cursor: next };
   },
 });
@@ -139,7 +139,7 @@ export const showCredential = defineOperation({
   cli: { positionals: ['name'], examples: ['ductile credential show github-token'] },
   async run({ engine }, input) {
     const found = await engine.ledger.credentials.find(input.name);
-    if (found !== undefined) return show(found, (await readUsers(engine))(found.name));
+    if (found !== undefined) return show(found, (await readCredentialUsers(engine))(found.name));
     const message = `there is no credential ${input.name}`;
     throw new DuctileError('CREDENTIAL_NOT_FOUND', message, { place: 'name' });
   },
@@ -207,13 +207,13 @@ export const rotateKey = defineOperation({
   plan: (context, input) => planDirective(context, 'credential.rotate', input),
 });
 
-interface Wanted {
+interface CredentialInput {
   readonly name: string;
   readonly provider?: string | undefined;
   readonly expires?: number | undefined;
 }
 
-function toParams({ name: wanted, provider, expires }: Wanted): object {
+function toParams({ name: wanted, provider, expires }: CredentialInput): object {
   return {
     name: wanted,
     ...(provider === undefined ? {} : { provider }),

@@ -2,11 +2,11 @@ import type { SealedText } from '../base/seal.ts';
 import type {
   CredentialDraft,
   CredentialRow,
-  Reseal,
+  ResealedRow,
   SealCount,
   SealedCredential,
   SealedPayload,
-  SealedThing,
+  SealedRow,
 } from './types.ts';
 import {
   defineRows,
@@ -18,7 +18,7 @@ import {
 import type { DirectiveEnd } from '../directive/types.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 
-/** Replaces the credential of that name; the previous value is lost. */
+/** ResealedTables the credential of that name; the previous value is lost. */
 export async function setCredential(
   tx: Transaction,
   draft: CredentialDraft,
@@ -83,8 +83,11 @@ export async function findCredential(
   return row === undefined ? undefined : { ...toCredential(row), sealed: toSealed(row) };
 }
 
-export async function noteCredentialUse(tx: Transaction, names: readonly string[]): Promise<void> {
-  // In one order for all hosts, so that two of them cannot wait for each other.
+export async function recordCredentialUse(
+  tx: Transaction,
+  names: readonly string[],
+): Promise<void> {
+  // All hosts update in the same order, so that they can't deadlock.
   const rows = names.toSorted().map((name) => ({ name }));
   tx.send(noteUse, rows);
 }
@@ -96,7 +99,8 @@ const noteUse = defineRows({
 });
 
 /**
- * Stores the masked values of a signal in the same commit. A repeated statement changes nothing.
+ * Stores the complete payloads of masked signals, in the commit of the signals. Repeating it changes
+ * nothing.
  */
 export function insertSealedPayloads(
   tx: Transaction,
@@ -115,8 +119,8 @@ const insertPayload = defineRows({
     where true on conflict (signal_id) do nothing`,
 });
 
-/** Deletes the values of deleted signals. */
-export function dropSealedPayloads(tx: Transaction, gone: readonly Row[]): void {
+/** Deletes the sealed payloads of deleted signals. */
+export function deleteSealedPayloads(tx: Transaction, gone: readonly Row[]): void {
   tx.send(
     deletePayload,
     gone.map((row) => ({ signal_id: text(row, 'id') })),
@@ -149,6 +153,7 @@ const selectPayload = defineRows({
     )}`,
 });
 
+/** Counts sealed texts by key. */
 export async function countSeals(session: Session): Promise<SealCount[]> {
   const count = (table: TableName): Promise<Row[]> =>
     session.run(
@@ -172,34 +177,38 @@ export async function countSeals(session: Session): Promise<SealCount[]> {
   }));
 }
 
-/** Lists credentials first, each kind by its ids. */
-export async function listSealedUnder(
+/** Lists texts that are sealed with a key, after a row: credentials first, each kind by its ids. */
+export async function listSealedRows(
   session: Session,
   keyId: string,
-  after: Pick<SealedThing, 'kind' | 'id'> | undefined,
+  after: Pick<SealedRow, 'kind' | 'id'> | undefined,
   limit: number,
-): Promise<SealedThing[]> {
-  const things: SealedThing[] = [];
+): Promise<SealedRow[]> {
+  const found: SealedRow[] = [];
   for (const kind of kinds.slice(after === undefined ? 0 : kinds.indexOf(after.kind))) {
-    const { table, key } = places[kind];
+    const { table, key } = sealedTables[kind];
     const rows = await session.run(
       `select ${key} as id, key_id, sealed from ${session.dialect.table(table)}
         where key_id = ? and ${key} > ? order by ${key} limit ?`,
-      [keyId, after?.kind === kind ? after.id : '', limit - things.length],
+      [keyId, after?.kind === kind ? after.id : '', limit - found.length],
     );
-    things.push(...rows.map((row) => ({ kind, id: text(row, 'id'), sealed: toSealed(row) })));
-    if (things.length === limit) break;
+    found.push(...rows.map((row) => ({ kind, id: text(row, 'id'), sealed: toSealed(row) })));
+    if (found.length === limit) break;
   }
-  return things;
+  return found;
 }
 
 const kinds = ['credential', 'payload', 'webhook'] as const;
 
-export async function reseal(tx: Transaction, changes: readonly Reseal[]): Promise<number> {
+/** ResealedTables sealed texts, unless they have changed since they were read. */
+export async function updateSeals(
+  tx: Transaction,
+  changes: readonly ResealedRow[],
+): Promise<number> {
   let count = 0;
-  // In one order for all hosts, so that two of them cannot wait for each other.
-  for (const { kind, id, sealed, after } of changes.toSorted(byPlace)) {
-    const { table, key } = places[kind];
+  // All hosts update in the same order, so that they can't deadlock.
+  for (const { kind, id, sealed, after } of changes.toSorted(compareRows)) {
+    const { table, key } = sealedTables[kind];
     const changed = await tx.run(
       `update ${tx.dialect.table(table)} set key_id = ?, sealed = ?
         where ${key} = ? and sealed = ? returning key_id`,
@@ -210,16 +219,13 @@ export async function reseal(tx: Transaction, changes: readonly Reseal[]): Promi
   return count;
 }
 
-const places = {
+const sealedTables = {
   credential: { table: 'credentials', key: 'name' },
   payload: { table: 'sealed_payloads', key: 'signal_id' },
   webhook: { table: 'webhooks', key: 'id' },
-} as const satisfies Record<
-  SealedThing['kind'],
-  { readonly table: TableName; readonly key: string }
->;
+} as const satisfies Record<SealedRow['kind'], { readonly table: TableName; readonly key: string }>;
 
-function byPlace(a: SealedThing, b: SealedThing): number {
+function compareRows(a: SealedRow, b: SealedRow): number {
   return `${a.kind} ${a.id}` < `${b.kind} ${b.id}` ? -1 : 1;
 }
 

@@ -1,25 +1,43 @@
+import * as z from 'zod';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { probe } from '../base/probe.ts';
 import { isSealedUnbound } from '../base/seal.ts';
-import { rotateKeyType } from './credential-directives.ts';
-import type { Reseal, SealCount, SealedThing } from './types.ts';
-import type { Asked, DirectiveDefinition, DirectRequest } from '../directive/define.service.ts';
+import { type ResealedRow, type SealCount, type SealedRow } from './types.ts';
+import { type Vault, purposes } from './vault.ts';
+import type {
+  DirectiveExecution,
+  DirectiveDefinition,
+  DirectiveRequest,
+} from '../directive/define.service.ts';
+import type { DirectiveType } from '../directive/directive.ts';
 import { guardFirstKey } from './vault.service.ts';
-import { purposes, type Vault } from './vault.ts';
 import type { Tenants } from '../tenant/tenants.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
+export const rotateKeyType: DirectiveType<object> = {
+  type: 'credential.rotate',
+  summary: 'Seal everything that is secret at rest with a new key.',
+  scope: '*',
+  role: 'owner',
+  isForRoot: true,
+  isRepeatable: true,
+  isResumable: true,
+  params: z.strictObject({}),
+  sameness: () => 'each',
+  target: () => '',
+};
+
 /** The part of a tenant's engine that rotates its keys. */
 interface RotatingEngine {
-  direct(request: DirectRequest): Promise<{ readonly status: string }>;
+  direct(request: DirectiveRequest): Promise<{ readonly status: string }>;
 }
 
 /** Undefined for tenants: only the root ledger makes keys, which all ledgers share. */
 type TenantVisitor = Pick<Tenants<RotatingEngine>, 'visit'>;
 
-/** Begun anew after a crash it makes no second key, and finds only what is still under the old ones. */
+/** After a crash it creates no second key, and reseals only what is still sealed with the old ones. */
 export function rotateKeyDirective(
   context: LedgerContext,
   tenants: TenantVisitor | undefined,
@@ -29,21 +47,21 @@ export function rotateKeyDirective(
     ...rotateKeyType,
     async plan() {
       const counts = await ledger.seals.count();
-      const others = await othersOf(context, tenants);
+      const slugs = await listTenantSlugs(context, tenants);
       return [
         ...planKey(context),
-        `Credentials to be sealed anew: ${total(counts, 'credentials')}; payloads of signals: ` +
-          `${total(counts, 'payloads')}; secrets of webhooks: ${total(counts, 'webhooks')}.`,
-        ...(others.length === 0 ? [] : [`Tenants whose own follow: ${others.length}.`]),
+        `Credentials to be sealed anew: ${sumCounts(counts, 'credentials')}; payloads of signals: ` +
+          `${sumCounts(counts, 'payloads')}; secrets of webhooks: ${sumCounts(counts, 'webhooks')}.`,
+        ...(slugs.length === 0 ? [] : [`Tenants whose own follow: ${slugs.length}.`]),
         'The old keys still open old backups; keep them as long as those.',
       ];
     },
-    async execute(_params, asked) {
+    async execute(_params, execution) {
       await guardFirstKey(vault, ledger);
-      if (context.tenant === undefined) vault.renew(`directive ${asked.directiveId}`);
+      if (context.tenant === undefined) vault.renew(`directive ${execution.directiveId}`);
       probe('rotate.after-key');
-      const counts = await resealAll(context, asked);
-      const rotated = await rotateOthers(context, tenants, asked);
+      const counts = await resealAll(context, execution);
+      const rotated = await rotateTenants(context, tenants, execution);
       return { key_id: vault.keyId, ...counts, ...rotated };
     },
   };
@@ -60,24 +78,24 @@ function planKey({ vault, tenant }: LedgerContext): string[] {
   ];
 }
 
-/** Some at a time, each step one commit; what does not open is left as it is and counted. */
+/** Reseals in batches, one commit each. Texts that can't be opened are left as they are and counted. */
 async function resealAll(
   { ledger, vault }: LedgerContext,
-  { signal }: Pick<Asked, 'signal'>,
+  { signal }: Pick<DirectiveExecution, 'signal'>,
 ): Promise<{ resealed: number; left: number; left_reason: string | null }> {
   const { keyId } = vault;
   const result = { resealed: 0, left: 0, left_reason: null as string | null };
   for (const old of await ledger.seals.count()) {
-    let after: SealedThing | undefined;
+    let after: SealedRow | undefined;
     for (;;) {
       if (signal.aborted) throw new DuctileError('STOPPING', 'the engine is stopping');
-      const things = await ledger.seals.list(old.keyId, after, limits.bulkStepJobs);
-      if (things.length === 0) break;
-      after = things.at(-1);
-      const changes = things.flatMap((thing): Reseal[] => {
-        if (old.keyId === keyId && !isSealedUnbound(thing.sealed)) return [];
+      const rows = await ledger.seals.list(old.keyId, after, limits.bulkStepJobs);
+      if (rows.length === 0) break;
+      after = rows.at(-1);
+      const changes = rows.flatMap((row): ResealedRow[] => {
+        if (old.keyId === keyId && !isSealedUnbound(row.sealed)) return [];
         try {
-          return [resealOne(thing, vault)];
+          return [resealText(row, vault)];
         } catch (error) {
           result.left += 1;
           result.left_reason ??= messageOf(error);
@@ -91,47 +109,54 @@ async function resealAll(
   return result;
 }
 
-function resealOne(thing: SealedThing, vault: Vault): Reseal {
-  const purpose = purposes[thing.kind](thing.id);
-  return { ...thing, after: vault.seal(vault.open(thing.sealed, purpose), purpose) };
+function resealText(row: SealedRow, vault: Vault): ResealedRow {
+  const purpose = purposes[row.kind](row.id);
+  return { ...row, after: vault.seal(vault.open(row.sealed, purpose), purpose) };
 }
 
-/** Each in its own ledger and on its own record; one that fails keeps its old keys, which still open. */
-async function rotateOthers(
+/**
+ * Rotates the keys of tenants, each by a directive in its own ledger. If one fails, its secrets keep
+ * their old keys, which can still open them.
+ */
+async function rotateTenants(
   context: LedgerContext,
   tenants: TenantVisitor | undefined,
-  asked: Asked,
+  execution: DirectiveExecution,
 ): Promise<JsonObject> {
-  const slugs = await othersOf(context, tenants);
+  const slugs = await listTenantSlugs(context, tenants);
   const failed: string[] = [];
   for (const slug of slugs) {
-    if (asked.signal.aborted) throw new DuctileError('STOPPING', 'the engine is stopping');
-    const isDone = await rotateOne(tenants, slug, asked).catch(() => false);
+    if (execution.signal.aborted) throw new DuctileError('STOPPING', 'the engine is stopping');
+    const isDone = await rotateTenant(tenants, slug, execution).catch(() => false);
     if (!isDone) failed.push(slug);
   }
   return slugs.length === 0 ? {} : { tenants: slugs.length, tenants_failed: failed };
 }
 
-async function rotateOne(
+async function rotateTenant(
   tenants: TenantVisitor | undefined,
   slug: string,
-  { actor, directiveId }: Asked,
+  { actor, directiveId }: DirectiveExecution,
 ): Promise<boolean> {
   const visit = await tenants?.visit(slug);
   if (visit === undefined) return false;
   try {
-    // A token of the root ledger is none of its own, though it may have one of that name.
+    // The tenant may have a token of the same name as the caller's, which is another one.
     const by = `operator:${actor}`;
-    const request = { type: rotateKeyType.type, params: {}, actor: by, causationId: directiveId };
-    const idempotencyKey = `rotate:${directiveId}`;
-    const { status } = await visit.engine.direct({ ...request, idempotencyKey });
+    const { status } = await visit.engine.direct({
+      type: rotateKeyType.type,
+      params: {},
+      actor: by,
+      causationId: directiveId,
+      idempotencyKey: `rotate:${directiveId}`,
+    });
     return status === 'completed';
   } finally {
     visit.end();
   }
 }
 
-async function othersOf(
+async function listTenantSlugs(
   { ledger }: LedgerContext,
   tenants: TenantVisitor | undefined,
 ): Promise<string[]> {
@@ -142,7 +167,7 @@ async function othersOf(
     .map(({ slug }) => slug);
 }
 
-function total(
+function sumCounts(
   counts: readonly SealCount[],
   what: 'credentials' | 'payloads' | 'webhooks',
 ): number {

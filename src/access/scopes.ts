@@ -61,13 +61,13 @@ export function mayAllowPlugin(granted: readonly string[]): boolean {
 }
 
 /** A command that a scope denies. */
-export interface Denied {
+export interface DeniedCommand {
   readonly plugin: string;
   readonly command: string;
 }
 
 /** Lists all denied commands, for callers that run commands indirectly. */
-export function listDenied(granted: readonly string[]): Denied[] {
+export function listDeniedCommands(granted: readonly string[]): DeniedCommand[] {
   return [...readGrants(granted).plugins].flatMap(([plugin, { denied }]) =>
     [...denied].map((command) => ({ plugin, command })),
   );
@@ -97,7 +97,7 @@ export function hintForNeed(granted: readonly string[], need: Need): string {
 }
 
 /** Refuses a token of a tenant. */
-export function forOperator(): DuctileError {
+export function createOperatorError(): DuctileError {
   return new DuctileError('FORBIDDEN', 'this is for the operator of the whole system', {
     hint: 'A token of a tenant reaches what is in its own ledger, and nothing else.',
   });

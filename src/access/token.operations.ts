@@ -2,15 +2,15 @@ import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { duration, nonBlankText } from '../base/fields.ts';
-import { roleOf, roles, type Role } from './roles.ts';
-import { roleOfNew } from './token-directives.ts';
+import { roleOf, roles, type Role } from '../base/roles.ts';
+import { resolveRole } from './change-token.service.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { direct, directErrors, planDirective, textIn } from '../directive/request.operations.ts';
-import { explainCommand, explainScope, scopedBy } from './check-scopes.service.ts';
+import { direct, directErrors, planDirective, textIn } from '../operation/request-directive.ts';
+import { explainCommand, explainScope, listScopedPlugins } from './check-scopes.service.ts';
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
 
-const fresh = {
+const resultFields = {
   token: z
     .string()
     .nullable()
@@ -18,7 +18,7 @@ const fresh = {
   directive_id: z.string().describe('the record of this change'),
 };
 
-const which = nonBlankText().describe('the name or the id of a token');
+const tokenField = nonBlankText().describe('the name or the id of a token');
 
 export const createTokenOperation = defineOperation({
   name: 'token.create',
@@ -40,7 +40,7 @@ export const createTokenOperation = defineOperation({
     scopes: z.array(z.string()),
     expires_at: z.string().nullable(),
     awaiting_approval: z.boolean().describe('its text is accepted when the directive is approved'),
-    ...fresh,
+    ...resultFields,
   }),
   errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'TOKEN_EXISTS'],
   http: {
@@ -60,16 +60,15 @@ export const createTokenOperation = defineOperation({
   },
   async run(context, input) {
     checkScopes(context, input);
-    const more = { mayWait: true } as const;
-    const answer = await direct(context, 'token.create', toParams(input), more);
-    const { id, result } = answer;
+    const created = await direct(context, 'token.create', toParams(input), { mayWait: true });
+    const { id, result } = created;
     return {
       token_id: textOrNull(result['token_id']),
       name: input.name,
-      role: roleOfNew(input),
+      role: resolveRole(input),
       scopes: input.scopes,
       expires_at: textOrNull(result['expires_at']),
-      awaiting_approval: answer.awaitingApproval,
+      awaiting_approval: created.awaitingApproval,
       token: textOrNull(result['token']),
       directive_id: id,
     };
@@ -128,7 +127,7 @@ export const listTokensOperation = defineOperation({
       empty: 'There are no tokens.',
     },
   },
-  async run({ engine: { config, ledger } }, asked) {
+  async run({ engine: { config, ledger } }, request) {
     const configured = config.api.auth.tokens.map(({ name, scopes, place }) => ({
       name,
       token_id: null,
@@ -142,7 +141,7 @@ export const listTokensOperation = defineOperation({
       expired: false,
       last_used_at: null,
     }));
-    const kept = (await ledger.tokens.list()).map((token) => ({
+    const stored = (await ledger.tokens.list()).map((token) => ({
       name: token.name,
       token_id: token.id,
       role: token.role,
@@ -155,8 +154,12 @@ export const listTokensOperation = defineOperation({
       expired: token.expired,
       last_used_at: token.lastUsedAt,
     }));
-    const all = [...configured, ...kept];
-    const { page, next } = cutPage(all, ({ name, token_id }) => `${name} ${token_id ?? ''}`, asked);
+    const all = [...configured, ...stored];
+    const { page, next } = cutPage(
+      all,
+      ({ name, token_id }) => `${name} ${token_id ?? ''}`,
+      request,
+    );
     return { tokens: page, next_cursor: next };
   },
 });
@@ -166,12 +169,12 @@ export const revokeTokenOperation = defineOperation({
   summary: 'Make a token worthless, at once and for ever.',
   effect: 'destroy',
   scope: 'tokens:rw',
-  input: z.strictObject({ token: which }),
+  input: z.strictObject({ token: tokenField }),
   output: z.object({
     token_id: z.string(),
     name: z.string(),
     revoked: z.boolean(),
-    directive_id: fresh.directive_id,
+    directive_id: resultFields.directive_id,
   }),
   errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'TOKEN_NOT_FOUND'],
   http: { method: 'POST', path: '/tokens/:token/revoke' },
@@ -193,8 +196,8 @@ export const rotateTokenOperation = defineOperation({
   summary: 'Give a token a new text, shown once; the old one is worthless at once.',
   effect: 'write',
   scope: '*',
-  input: z.strictObject({ token: which }),
-  output: z.object({ token_id: z.string(), name: z.string(), ...fresh }),
+  input: z.strictObject({ token: tokenField }),
+  output: z.object({ token_id: z.string(), name: z.string(), ...resultFields }),
   errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'TOKEN_NOT_FOUND'],
   http: { method: 'POST', path: '/tokens/:token/rotate', isSecret: true },
   cli: { positionals: ['token'], examples: ['ductile token rotate deploy'] },
@@ -210,9 +213,9 @@ export const rotateTokenOperation = defineOperation({
   plan: (context, { token }) => planDirective(context, 'token.rotate', { token }),
 });
 
-/** Warns about misspelled scopes, which grant too little or too much. */
-function checkScopes({ engine: { config, catalog } }: Context, { scopes }: Wanted): void {
-  const known = scopedBy(config, catalog);
+/** Refuses misspelled scopes, which grant too little or too much. */
+function checkScopes({ engine: { config, catalog } }: Context, { scopes }: TokenInput): void {
+  const known = listScopedPlugins(config, catalog);
   for (const scope of scopes) {
     const fault = explainScope(scope, known) ?? explainCommand(scope, known);
     if (fault === undefined) continue;
@@ -221,14 +224,14 @@ function checkScopes({ engine: { config, catalog } }: Context, { scopes }: Wante
   }
 }
 
-interface Wanted {
+interface TokenInput {
   readonly name: string;
   readonly role?: Role | undefined;
   readonly scopes: readonly string[];
   readonly expires?: number | undefined;
 }
 
-function toParams({ name, role, scopes, expires }: Wanted): object {
+function toParams({ name, role, scopes, expires }: TokenInput): object {
   const wanted = role === undefined ? { name, scopes } : { name, role, scopes };
   return { ...wanted, ...(expires === undefined ? {} : { expires_in_ms: expires }) };
 }

@@ -1,10 +1,10 @@
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
-import type { TokenOrigin } from './token-origin.ts';
-import type { Role } from './roles.ts';
+import type { TokenOrigin } from '../directive/approval.ts';
+import type { Role } from '../base/roles.ts';
 import type { Row, Session, Transaction } from '../ledger/dialect.ts';
 import type { ApiTokenRow, TokenDraft } from './types.ts';
-import type { DirectiveEnd, PluginSwitch } from '../directive/types.ts';
+import type { DirectiveEnd } from '../directive/types.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 
 export async function createToken(
@@ -70,7 +70,7 @@ export async function describeTakenName(
   return `the token named ${name} was revoked or expired${when}, and its name is never reused`;
 }
 
-/** Records the names of the configuration's tokens; returns those that tokens of the ledger have or had. */
+/** Records the names of the configuration's tokens; returns those that the ledger's tokens have or had. */
 export async function claimTokenNames(
   tx: Transaction,
   names: readonly string[],
@@ -89,7 +89,7 @@ async function claimNames(
   source: 'config' | 'ledger',
 ): Promise<void> {
   const { dialect } = tx;
-  // In one order for all hosts, so that two of them cannot wait for each other.
+  // All hosts write in the same order, so that they can't deadlock.
   for (const name of names.toSorted()) {
     await tx.run(
       `insert into ${dialect.table('token_names')} (name, source, taken_at)
@@ -113,19 +113,19 @@ export async function listTokenOrigins(session: Session): Promise<TokenOrigin[]>
 }
 
 export function revokeToken(tx: Transaction, tokenId: string): Promise<DirectiveEnd> {
-  return change(tx, tokenId, `revoked_at = ${tx.dialect.now}`, []);
+  return updateToken(tx, tokenId, `revoked_at = ${tx.dialect.now}`, []);
 }
 
-/** The old text is invalid from the commit on. */
+/** Replaces the digest: the old token is invalid from the commit on. */
 export function rotateToken(
   tx: Transaction,
   tokenId: string,
   digest: string,
 ): Promise<DirectiveEnd> {
-  return change(tx, tokenId, `digest = ?, rotated_at = ${tx.dialect.now}`, [digest]);
+  return updateToken(tx, tokenId, `digest = ?, rotated_at = ${tx.dialect.now}`, [digest]);
 }
 
-async function change(
+async function updateToken(
   tx: Transaction,
   tokenId: string,
   set: string,
@@ -151,8 +151,8 @@ export async function listTokens(session: Session): Promise<ApiTokenRow[]> {
   return rows.map(toToken);
 }
 
-export async function noteTokenUse(tx: Transaction, ids: readonly string[]): Promise<void> {
-  // In one order for all hosts, so that two of them cannot wait for each other.
+export async function recordTokenUse(tx: Transaction, ids: readonly string[]): Promise<void> {
+  // All hosts write in the same order, so that they can't deadlock.
   for (const id of ids.toSorted()) {
     await tx.run(
       `update ${tx.dialect.table('api_tokens')} set last_used_at = ${tx.dialect.now}
@@ -160,18 +160,6 @@ export async function noteTokenUse(tx: Transaction, ids: readonly string[]): Pro
       [id],
     );
   }
-}
-
-export async function listSwitchedOff(session: Session): Promise<PluginSwitch[]> {
-  const rows = await session.run(
-    `select * from ${session.dialect.table('plugin_switches')} where enabled = 0
-      order by plugin_name`,
-  );
-  return rows.map((row) => ({
-    plugin: text(row, 'plugin_name'),
-    changedBy: text(row, 'changed_by'),
-    changedAt: text(row, 'changed_at'),
-  }));
 }
 
 function toToken(row: Row): ApiTokenRow {

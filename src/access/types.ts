@@ -1,6 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { SealedText } from '../base/seal.ts';
-import type { Role } from './roles.ts';
+import type { Role } from '../base/roles.ts';
 
 export interface CredentialRow {
   readonly id: string;
@@ -31,22 +31,26 @@ export interface CredentialDraft {
   readonly expiresInMs: number | undefined;
 }
 
+/** The complete payload of a masked signal. */
 export interface SealedPayload {
   readonly signalId: string;
   readonly sealed: SealedText;
 }
 
-export interface SealedThing {
+/** A sealed text and the row that it is in. */
+export interface SealedRow {
   readonly kind: 'credential' | 'payload' | 'webhook';
   /** A credential's name, a payload's signal, a webhook's id. */
   readonly id: string;
   readonly sealed: SealedText;
 }
 
-export interface Reseal extends SealedThing {
+/** A sealed text and the one that replaces it. */
+export interface ResealedRow extends SealedRow {
   readonly after: SealedText;
 }
 
+/** The number of texts that are sealed with a key. */
 export interface SealCount {
   readonly keyId: string;
   readonly credentials: number;
@@ -76,5 +80,6 @@ export interface ApiTokenRow {
   readonly expiresAt: Timestamp | null;
   readonly rotatedAt: Timestamp | null;
   readonly lastUsedAt: Timestamp | null;
+  /** Decided by the database's clock. */
   readonly expired: boolean;
 }

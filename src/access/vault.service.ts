@@ -1,25 +1,38 @@
+import { randomBytes } from 'node:crypto';
+import { linkSync, mkdirSync, readFileSync, rmSync, statSync, type Stats } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { DuctileError, messageOf } from '../base/errors.ts';
-import { fingerprintSecret, sealText, unsealText, type MasterKey } from '../base/seal.ts';
+import { tryFileLock } from '../base/file-lock.ts';
+import { PRIVATE_DIRECTORY, writeFileAtomic } from '../base/files.ts';
+import {
+  fingerprintSecret,
+  KEY_BYTES,
+  KEY_VARIABLES,
+  makeMasterKey,
+  sealText,
+  unsealText,
+  type MasterKey,
+} from '../base/seal.ts';
+import type { Config } from '../config/config.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
-import type { KeyRing } from './key-ring.service.ts';
 import type { Vault } from './vault.ts';
 
 const ROOT_LEDGER = 'root';
 
-/** How a tenant's ledger is called in what is sealed. */
+/** Returns the name of a tenant's ledger, which its sealed texts are bound to. */
 export function tenantLedger(slug: string): string {
   return `tenant ${slug}`;
 }
 
-/** Before the first key is made: who lost theirs must hear of it, and not get another one. */
+/** Forbids creating a first key if the ledger has secrets: their key was lost, and must be restored. */
 export async function guardFirstKey(
   vault: Vault,
   ledger: LedgerSubset<'seals.count'>,
 ): Promise<void> {
-  if (vault.keyIds.length === 0 && (await ledger.seals.count()).length > 0) vault.refuseFirst();
+  if (vault.keyIds.length === 0 && (await ledger.seals.count()).length > 0) vault.forbidFirstKey();
 }
 
-/** Reads which keys are here; none, where the key file can't be used. */
+/** Lists the known keys; none if the key file can't be used. */
 export function readKeyIds(vault: Pick<Vault, 'keyIds'>): readonly string[] {
   try {
     return vault.keyIds;
@@ -29,7 +42,7 @@ export function readKeyIds(vault: Pick<Vault, 'keyIds'>): readonly string[] {
   }
 }
 
-/** Whether a repeated request brings the secret whose fingerprint is on record; or both bring none. */
+/** True if a repeated request has the secret whose fingerprint is recorded, or both have none. */
 export function isSameSecret(
   secret: string | undefined,
   purpose: string,
@@ -40,7 +53,7 @@ export function isSameSecret(
   return vault.hasFingerprint(secret, purpose, print);
 }
 
-/** `ledger`: a name that the ledger itself doesn't hold, so that writing to the ledger can't change it. */
+/** `ledger` is a name that isn't stored in the ledger, so that writing to the ledger can't change it. */
 export function makeVault(ring: KeyRing, ledger: string = ROOT_LEDGER): Vault {
   return {
     get keyId() {
@@ -48,7 +61,7 @@ export function makeVault(ring: KeyRing, ledger: string = ROOT_LEDGER): Vault {
     },
     seal: (clear, row) => sealText(clear, { ledger, row }, ring.newest()),
     open(sealed, purpose) {
-      const key = mustFind(ring, sealed.keyId);
+      const key = requireKey(ring, sealed.keyId);
       try {
         return unsealText(sealed, { ledger, row: purpose }, key);
       } catch (error) {
@@ -63,7 +76,7 @@ export function makeVault(ring: KeyRing, ledger: string = ROOT_LEDGER): Vault {
       return key !== undefined && fingerprintSecret(value, purpose, key) === print;
     },
     renew: (reason) => ring.renew(reason)?.id,
-    refuseFirst: () => ring.refuseFirst(),
+    forbidFirstKey: () => ring.forbidFirstKey(),
     forLedger: (name) => makeVault(ring, name),
     place: ring.place,
     get keyIds() {
@@ -72,10 +85,174 @@ export function makeVault(ring: KeyRing, ledger: string = ROOT_LEDGER): Vault {
   };
 }
 
-function mustFind(ring: KeyRing, keyId: string): MasterKey {
+function requireKey(ring: KeyRing, keyId: string): MasterKey {
   const key = ring.find(keyId);
   if (key !== undefined) return key;
   throw new DuctileError('CREDENTIAL_KEY_MISSING', `the key ${keyId} is not here`, {
     place: ring.place,
   });
+}
+
+/** Opens the vault with the keys of the environment and of the state directory. */
+export function openVault({ state }: Pick<Config, 'state'>): Vault {
+  return makeVault(makeKeyRing({ directory: state.dir, environment: process.env }));
+}
+
+/** The keys that seal and open secrets at rest. */
+export interface KeyRing {
+  /** Returns the key that seals; creates one if there is none. */
+  newest(): MasterKey;
+  find(id: string): MasterKey | undefined;
+  all(): readonly MasterKey[];
+  /** Creates a new sealing key, once per reason; undefined if keys come from the environment. */
+  renew(reason: string): MasterKey | undefined;
+  /** Disables creating a first key, because existing secrets were sealed with a missing one. */
+  forbidFirstKey(): void;
+  /** Describes the source of the keys. */
+  readonly place: string;
+}
+
+export interface KeyRingOptions {
+  /** The state directory. */
+  readonly directory: string;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+}
+
+const KEY_FILE = 'credential.key';
+
+/**
+ * Keys of the environment seal before those of the file, which can still open. The file has one key
+ * per line, the newest first. It is read again after a change, because processes may share it.
+ */
+export function makeKeyRing({ directory, environment }: KeyRingOptions): KeyRing {
+  const path = join(directory, KEY_FILE);
+  const fromVariables = KEY_VARIABLES.flatMap((name) =>
+    readVariable(name, environment[name] ?? ''),
+  );
+  let file: KeyFile = noFile;
+  let isFirstForbidden = false;
+  const readKeys = (): readonly FileKey[] => {
+    const found = statSync(path, { throwIfNoEntry: false });
+    if (found === undefined) return (file = noFile).keys;
+    const stamp = `${found.ino} ${found.mtimeMs} ${found.size} ${found.mode}`;
+    if (stamp !== file.stamp) file = { stamp, keys: readKeyFile(path, found) };
+    return file.keys;
+  };
+  const all = (): readonly MasterKey[] => [...fromVariables, ...readKeys().map(({ key }) => key)];
+  return {
+    place: fromVariables.length > 0 ? KEY_VARIABLES.join(', ') : path,
+    all,
+    find: (id) => all().find((key) => key.id === id),
+    newest() {
+      const [first] = all();
+      if (first !== undefined) return first;
+      if (isFirstForbidden) {
+        const message = 'there are secrets on the ledger, but no key to open them with';
+        throw new DuctileError('CREDENTIAL_KEY_MISSING', message, { place: path });
+      }
+      createKeyFile(path);
+      return requireFileKey(readKeys()[0]?.key, path);
+    },
+    forbidFirstKey: () => void (isFirstForbidden = true),
+    renew(reason) {
+      if (fromVariables.length > 0) return undefined;
+      const [first] = readKeys();
+      if (first === undefined) return this.newest();
+      if (first.reason === reason) return first.key;
+      addToKeyFile(path, reason);
+      return requireFileKey(readKeys()[0]?.key, path);
+    },
+  };
+}
+
+interface FileKey {
+  readonly key: MasterKey;
+  /** The text after the key on its line. */
+  readonly reason: string;
+}
+
+interface KeyFile {
+  readonly stamp: string;
+  readonly keys: readonly FileKey[];
+}
+
+const noFile: KeyFile = { stamp: '', keys: [] };
+
+function readVariable(name: string, value: string): MasterKey[] {
+  const parts = value.split(/[\s,]+/).filter((part) => part !== '');
+  return parts.map((part) => makeMasterKey(decodeKey(part, name)));
+}
+
+function readKeyFile(path: string, { mode, uid }: Stats): FileKey[] {
+  if ((mode & OTHERS) !== 0) {
+    throw new DuctileError('CREDENTIAL_KEY_INVALID', 'others than its owner may read the key', {
+      place: path,
+      hint: `Say \`chmod 600 ${path}\`; if somebody may have read it, rotate the key.`,
+    });
+  }
+  const me = process.getuid?.() ?? uid;
+  if (uid !== me && me !== 0) {
+    throw new DuctileError('CREDENTIAL_KEY_INVALID', 'the key belongs to somebody else', {
+      place: path,
+    });
+  }
+  const lines = readFileSync(path, 'utf8').split('\n');
+  const keys = lines.flatMap((line, index): FileKey[] => {
+    const [text = '', ...reason] = line.trim().split(/\s+/);
+    if (text === '' || text.startsWith('#')) return [];
+    const key = makeMasterKey(decodeKey(text, `${path}:${index + 1}`));
+    return [{ key, reason: reason.join(' ') }];
+  });
+  if (keys.length > 0) return keys;
+  throw new DuctileError('CREDENTIAL_KEY_INVALID', 'there is no key in it', { place: path });
+}
+
+/** Any right of the group or of other users. */
+const OTHERS = 0o077;
+
+/** The error never shows the text, which may be a key. */
+function decodeKey(text: string, place: string): Buffer {
+  const bytes = /^[0-9a-f]{64}$/i.test(text)
+    ? Buffer.from(text, 'hex')
+    : Buffer.from(text, 'base64');
+  if (bytes.length === KEY_BYTES && /^[A-Za-z0-9+/_-]+=*$/.test(text)) return bytes;
+  throw new DuctileError('CREDENTIAL_KEY_INVALID', 'is not a key of 32 bytes', {
+    place,
+    hint: 'Make one with `openssl rand -base64 32`.',
+  });
+}
+
+/** Links a finished file, so that two processes that start at once use the same first key. */
+function createKeyFile(path: string): void {
+  const draft = `${path}.${randomBytes(6).toString('hex')}`;
+  mkdirSync(dirname(path), { recursive: true, mode: PRIVATE_DIRECTORY });
+  writeFileAtomic(draft, `${makeLine('first')}\n`);
+  try {
+    linkSync(draft, path);
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+  } finally {
+    rmSync(draft, { force: true });
+  }
+}
+
+function addToKeyFile(path: string, reason: string): void {
+  const lock = tryFileLock(`${path}.lock`);
+  if (lock === undefined) {
+    throw new DuctileError('BUSY', 'somebody else changes the keys just now', { place: path });
+  }
+  try {
+    writeFileAtomic(path, `${makeLine(reason)}\n${readFileSync(path, 'utf8')}`);
+  } finally {
+    lock.release();
+  }
+}
+
+function makeLine(reason: string): string {
+  return `${randomBytes(KEY_BYTES).toString('base64url')} ${reason}`;
+}
+
+function requireFileKey(key: MasterKey | undefined, path: string): MasterKey {
+  if (key !== undefined) return key;
+  throw new DuctileError('CREDENTIAL_KEY_INVALID', 'there is no key in it', { place: path });
 }

@@ -1,6 +1,6 @@
 import type { SealedText } from '../base/seal.ts';
 
-/** Seals and opens secrets with the keys of this installation. The keys never leave it. */
+/** The only user of the keys of this installation, which seals and opens secrets with them. */
 export interface Vault {
   /** The current sealing key; created on first use. */
   readonly keyId: string;
@@ -14,7 +14,7 @@ export interface Vault {
   /** Creates a new sealing key, once per reason; undefined if keys come from the environment. */
   renew(reason: string): string | undefined;
   /** Disables creating a first key, because existing secrets were sealed with a missing one. */
-  refuseFirst(): void;
+  forbidFirstKey(): void;
   /** Returns a vault for another ledger: neither opens the other's secrets. */
   forLedger(name: string): Vault;
   /** Describes the source of the keys. */
@@ -23,7 +23,7 @@ export interface Vault {
   readonly keyIds: readonly string[];
 }
 
-/** The purposes of sealed texts. A text that was sealed for one can't be opened for another. */
+/** The row that a text is sealed for: it can't be opened for another one. */
 export const purposes = {
   credential: (name: string) => `credential ${name}`,
   payload: (signalId: string) => `signal ${signalId}`,

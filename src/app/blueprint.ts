@@ -7,8 +7,7 @@ import { configInvalid } from '../config/problem.ts';
 import { checkWebhookConfig, checkRoutes } from '../pipeline/check-routes.service.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { checkPipelines } from '../pipeline/load.service.ts';
-import { checkApiAccess } from '../access/check-access.service.ts';
-import { scopedBy } from '../access/check-scopes.service.ts';
+import { checkApiAccess, listScopedPlugins } from '../access/check-scopes.service.ts';
 import type { PluginSources } from '../plugin/source.ts';
 import { loadCatalog, type UnloadedTargets } from '../plugin/catalog.ts';
 import { findPluginDrift } from '../plugin/lock.ts';
@@ -28,7 +27,7 @@ export function readBlueprint(
   const { routes, problems, warnings } = checkRoutes(config.routes, catalog);
   const checked = checkPipelines(config.pipelines, catalog);
   const webhooks = checkWebhookConfig(config, catalog);
-  const access = checkApiAccess(config, scopedBy(config, catalog));
+  const access = checkApiAccess(config, listScopedPlugins(config, catalog));
   const wrong = [...problems, ...checked.problems, ...webhooks.problems, ...access.problems];
   if (wrong.length > 0) throw configInvalid(wrong);
   const drift = findPluginDrift(config, catalog);

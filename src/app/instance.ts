@@ -7,12 +7,12 @@ import type { Config } from '../config/config.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { LedgerEngine } from '../engine/ledger-engine.ts';
 import { makeRunner } from '../job/run-plugin.service.ts';
-import type { TenantKeeper } from '../tenant/tenants.ts';
+import type { TenantPool } from '../tenant/tenants.ts';
 import { makeTracer } from '../insight/tracer.service.ts';
 import { claimInstanceLock } from '../ledger/sqlite/instance-lock.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openSoundLedger } from '../ledger/open.ts';
-import { refuseLate } from '../directive/request.operations.ts';
+import { refuseLate } from '../operation/request-directive.ts';
 import type { HostLog } from '../plugin/spawner-link.ts';
 import { makeHost } from '../plugin/host.ts';
 import { makePrewarmPool } from '../plugin/prewarm.ts';
@@ -21,7 +21,7 @@ import { confineListed, findIsolation, type Isolation } from '../plugin/isolatio
 import { toRealPath } from '../plugin/profile.ts';
 import type { IsolationOf } from '../tenant/require-isolation.service.ts';
 import { findInstallPaths } from './install-paths.ts';
-import { makeKeyRing } from '../access/key-ring.service.ts';
+import { makeKeyRing } from '../access/vault.service.ts';
 import { makeVault } from '../access/vault.service.ts';
 import type { Vault } from '../access/vault.ts';
 import { openTenants } from './tenant-engine.ts';
@@ -126,7 +126,7 @@ function makeEngine(
     tracer,
     authorize: refuseLate,
   });
-  const tenants: TenantKeeper<LedgerEngine> = openTenants({
+  const tenants: TenantPool<LedgerEngine> = openTenants({
     process: shared,
     root: ledger,
     current: () => engine.blueprint,

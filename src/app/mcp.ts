@@ -7,7 +7,7 @@ import { createResultStore } from '../mcp/result-store.ts';
 import { findInstallPaths } from './install-paths.ts';
 import { findLocalNeed, serverNeeded } from '../cli/call-operation.ts';
 import { localOwner } from '../operation/context.ts';
-import { listCommands } from '../access/offered.operations.ts';
+import { listCommands } from '../operation/offered.ts';
 import { openFiles, openLocalReader } from './local-engine.ts';
 import { openLocal } from './open-local.ts';
 import { isObject, type JsonObject } from '../base/json.ts';

@@ -3,18 +3,17 @@ import { createHash } from 'node:crypto';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
-import { makeFacadeHost } from '../tenant/shared-host.service.ts';
+import { makeSharedHost } from '../tenant/shared-host.service.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { makeRunner } from '../job/run-plugin.service.ts';
-import { makeTenants } from '../tenant/pool.service.ts';
-import type { TenantKeeper } from '../tenant/tenants.ts';
+import { makeTenantPool } from '../tenant/pool.service.ts';
+import type { TenantPool, TenantRow } from '../tenant/tenants.ts';
 import { refuseUnisolated, type IsolationOf } from '../tenant/require-isolation.service.ts';
 import { tenantLedger } from '../access/vault.service.ts';
 import type { Vault } from '../access/vault.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openSoundLedger } from '../ledger/open.ts';
 import { locateTenantLedger } from '../ledger/tenant-location.ts';
-import type { TenantRow } from '../tenant/types.ts';
 import { makePrewarmPool } from '../plugin/prewarm.ts';
 import type { Host } from '../plugin/process.ts';
 import { compileForTenant, readTenantBlueprint } from './blueprint.ts';
@@ -37,9 +36,9 @@ export interface TenantHost {
   readonly log: Log;
 }
 
-export function openTenants(shared: TenantHost): TenantKeeper<LedgerEngine> {
+export function openTenants(shared: TenantHost): TenantPool<LedgerEngine> {
   const { root, current, log } = shared;
-  return makeTenants({
+  return makeTenantPool({
     root,
     pollMs: () => current().config.service.pollIntervalMs,
     openLedger: (row) => openTenantLedger(row, shared),
@@ -100,7 +99,7 @@ function makeTenantEngine(row: () => TenantRow, ledger: Ledger, shared: TenantHo
   const { slug } = row();
   const { version } = shared.process;
   refuseUnisolated(config, isolation);
-  const facade = makeFacadeHost(shared.host);
+  const facade = makeSharedHost(shared.host);
   const host = confineTenant(facade, slug, () => {
     const { config: now } = current();
     return { config: now, isolation: isolation(now) };

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { copyPath } from './directives.ts';
 import { defineOperation } from '../operation/define.ts';
-import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
+import { direct, directErrors, planDirective } from '../operation/request-directive.ts';
 
 export const systemBackup = defineOperation({
   name: 'system.backup',

@@ -4,13 +4,13 @@ import { toFinding, type Finding } from './findings.ts';
 import { readConfig, type LoadOptions, type ConfigReading } from './load.ts';
 import { findPackages } from './packages.ts';
 import { makeProblem } from './problem.ts';
-import { checkApiAccess } from '../access/check-access.service.ts';
 import {
+  checkApiAccess,
   explainCommand,
   explainScope,
-  scopedBy,
+  listScopedPlugins,
   type ScopeFault,
-  type Scoped,
+  type ScopedPlugins,
 } from '../access/check-scopes.service.ts';
 import { diagnose, diagnoseSchemas } from '../insight/diagnose.service.ts';
 import { findingsShape, showFindings } from '../insight/findings.service.ts';
@@ -78,11 +78,11 @@ export function listConfigFindings(
 }
 
 /** Other findings report a catalog that can't be loaded. */
-function readScoped(config: Config): Scoped {
+function readScoped(config: Config): ScopedPlugins {
   try {
-    return scopedBy(config, loadCatalog(config));
+    return listScopedPlugins(config, loadCatalog(config));
   } catch {
-    return scopedBy(config);
+    return listScopedPlugins(config);
   }
 }
 

@@ -7,8 +7,13 @@ import { compareKeys } from './effective.ts';
 import type { ConfigSnapshot, SnapshotPosition } from './snapshot.sql.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { defineOperation } from '../operation/define.ts';
-import { limitField } from '../job/operations.ts';
-import { nextCursorField, pageFields, readKeyCursor, writeKeyCursor } from '../operation/page.ts';
+import {
+  limitField,
+  nextCursorField,
+  pageFields,
+  readKeyCursor,
+  writeKeyCursor,
+} from '../operation/page.ts';
 
 const snapshotShape = z.object({
   config_snapshot_id: z.string(),

@@ -14,11 +14,11 @@ import { limits } from '../base/limits.ts';
 import {
   manifestSchema,
   PACKAGE_FILE,
-  refuseKey,
+  explainRefusedKey,
   toPackage,
   type Package,
 } from '../package/package.ts';
-import { compareVersions, latest } from '../package/version.ts';
+import { compareVersions, findLatest } from '../package/version.ts';
 import { readDocument } from './document.ts';
 import { describeIssues } from './issues.ts';
 import { suggest } from '../base/text.ts';
@@ -68,7 +68,7 @@ export function findPackages(roots: readonly string[]): PackageListing {
 export function pickPackage(found: PackageListing, slug: string, version: string): Package {
   const { packages } = found;
   const versions = packages.filter((one) => one.slug === slug);
-  const wanted = version === 'latest' ? latest(versions.map((one) => one.version)) : version;
+  const wanted = version === 'latest' ? findLatest(versions.map((one) => one.version)) : version;
   const picked = versions.find((one) => one.version === wanted);
   if (picked !== undefined) return picked;
   if (versions.length > 0) {
@@ -103,7 +103,7 @@ export function readPackage(directory: string): PackageReading {
   if (document.problems.length > 0) return { directory, package: undefined, problems };
   const parsed = manifestSchema.safeParse(document.value);
   if (!parsed.success) {
-    const refusalOf = (path: readonly PropertyKey[]) => refuseKey(String(path.at(-1)));
+    const refusalOf = (path: readonly PropertyKey[]) => explainRefusedKey(String(path.at(-1)));
     const { issues } = parsed.error;
     problems.push(...describeIssues(issues, manifestSchema, document, { refusalOf }));
     return { directory, package: undefined, problems };

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { nonBlankText } from '../base/fields.ts';
+import type { Role } from '../base/roles.ts';
 
 /** Types that can wait for approval: all that any process can execute. */
 export const approvable = [
@@ -60,7 +61,7 @@ export interface Decider {
   readonly isOwner: boolean;
 }
 
-/** A waiting directive and the actors who are behind its request. */
+/** A waiting directive, as the decision about it needs it. */
 export interface ApprovalRequest {
   readonly type: string;
   /** True if the decider is the person who requested it, under any name. */
@@ -70,14 +71,59 @@ export interface ApprovalRequest {
 /** Explains why the decider can't approve a directive; undefined if they can. */
 export function explainRefusal(
   { type, isOwn }: ApprovalRequest,
-  by: Decider,
+  decider: Decider,
   approvals: Approvals,
 ): string | undefined {
-  if (by.isOwner) return undefined;
+  if (decider.isOwner) return undefined;
   if (isOwn) {
     return 'another person must approve it: a token of the requester, of the same lineage, does not count';
   }
   const approvers = Object.hasOwn(approvals, type) ? (approvals[type] ?? []) : [];
-  if (approvers.length === 0 || approvers.includes(by.actor)) return undefined;
+  if (approvers.length === 0 || approvers.includes(decider.actor)) return undefined;
   return `only ${approvers.join(', ')} or an owner may approve ${type}`;
+}
+
+/** The creator of a token of the ledger. */
+export interface TokenOrigin {
+  readonly name: string;
+  readonly role: Role;
+  /** The actor of its `token.create`. */
+  readonly createdBy: string;
+}
+
+const TOKEN_ACTOR = 'token:';
+
+/**
+ * True if two actors count as one person. They do if one created the other's token, directly or
+ * through further tokens, or if both descend from the same token without an owner in between. An
+ * owner gives tokens to other people; other callers only create more of their own.
+ */
+export function isSamePerson(a: string, b: string, origins: readonly TokenOrigin[]): boolean {
+  const byActor = new Map(origins.map((one) => [`${TOKEN_ACTOR}${one.name}`, one]));
+  const [lineageA, lineageB] = [a, b].map((actor) => readLineage(actor, byActor));
+  if (lineageA?.all.includes(b) === true || lineageB?.all.includes(a) === true) return true;
+  return lineageA?.person === lineageB?.person;
+}
+
+interface Lineage {
+  /** The actor and its chain of creators. */
+  readonly all: readonly string[];
+  /** The first actor of the chain that an owner created: the actors before it are the same person. */
+  readonly person: string;
+}
+
+function readLineage(actor: string, byActor: ReadonlyMap<string, TokenOrigin>): Lineage {
+  const all = [actor];
+  let person: string | undefined;
+  for (let at = byActor.get(actor); at !== undefined;) {
+    const { createdBy } = at;
+    const creator = byActor.get(createdBy);
+    // Tokens of the configuration, the command line and the operator create tokens only as owners.
+    if (creator === undefined || creator.role === 'owner') person ??= all.at(-1);
+    // Old rows may have reused names, so the chain can be circular.
+    if (all.includes(createdBy)) break;
+    all.push(createdBy);
+    at = creator;
+  }
+  return { all, person: person ?? all.at(-1) ?? actor };
 }

@@ -1,55 +1,54 @@
 import { DuctileError, messageOf, toDuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
-import { explainRefusal, type Decider } from './approval.ts';
-import { isSamePerson } from '../access/token-origin.ts';
+import { explainRefusal, type Decider, isSamePerson } from './approval.ts';
 import { isFinal, type Directive, type DirectiveDraft } from './directive.ts';
 import type { DirectiveWait } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { JOB_ACTOR } from '../job/job.ts';
 import {
-  endFailed,
-  mismatch,
-  notWaiting,
-  readDirective,
+  toFailure,
+  createMismatchError,
+  createNotWaitingError,
+  requireDirective,
   logDirective,
-  toAnswer,
-  type DirectAnswer,
-} from './directive-result.service.ts';
+  toDirectiveResult,
+  type DirectiveResult,
+} from './result.service.ts';
 import {
   admitWork,
   prepareWork,
-  type Asked,
+  type DirectiveExecution,
   type DirectiveDefinition,
-  type Prepared,
+  type PreparedWork,
   directiveRulesOf,
+  parseParams,
 } from './define.service.ts';
-import { parseParams } from './params.service.ts';
 import { followDirective, followEnds } from './signals.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { Log } from '../base/log.ts';
 
-/** The parts of `Directives` that a waiting directive needs to begin. */
+/** The parts of `Directives` that start a waiting directive. */
 export interface DirectiveStarter {
-  /** Throws if the requester may not have it done any more. */
+  /** Throws if the requester has lost the right to it. */
   readonly authorize: (directive: Directive) => Promise<void>;
   readonly types: ReadonlyMap<string, DirectiveDefinition<object>>;
-  readonly askedOf: (directive: Directive) => Asked;
-  /** From what was begun here to its end. */
+  readonly createExecution: (directive: Directive) => DirectiveExecution;
+  /** Executes a directive that this process started, and records its end. */
   readonly finish: (
     definition: DirectiveDefinition<object>,
     params: object,
-    begun: Directive,
+    started: Directive,
   ) => Promise<Directive>;
   readonly isStopping: () => boolean;
 }
 
-/** Directives that are not done when they are asked for: until somebody approves, or for later. */
+/** Directives that don't start with their request: they wait for an approval, or for their time. */
 export class WaitingDirectives {
   readonly #context: LedgerContext;
   readonly #log: Log;
   readonly #starter: DirectiveStarter;
-  readonly #beginning = new Map<string, Promise<void>>();
+  readonly #starting = new Map<string, Promise<void>>();
 
   constructor(context: LedgerContext, starter: DirectiveStarter) {
     this.#context = context;
@@ -57,8 +56,8 @@ export class WaitingDirectives {
     this.#starter = starter;
   }
 
-  /** Records one that waits, unless it was asked for before. */
-  async putOff(
+  /** Records a waiting directive, unless the same request was made before. */
+  async defer(
     draft: DirectiveDraft,
     wait: DirectiveWait,
   ): Promise<{ directive: Directive; isNew: boolean }> {
@@ -71,41 +70,42 @@ export class WaitingDirectives {
       begin: followDirective(draft, 'requested', directiveRulesOf(this.#context)),
       ends: followEnds(draft, directiveRulesOf(this.#context)),
     });
-    if (verdict === 'mismatch') throw mismatch(directive);
+    if (verdict === 'mismatch') throw createMismatchError(directive);
     const isNew = verdict === 'recorded';
     if (isNew) {
       logDirective(directive, this.#log);
-      commits.publish({ moments: [{ directive: directive, moment: 'requested' }] });
+      commits.publish({ moments: [{ directive, moment: 'requested' }] });
     }
     return { directive, isNew };
   }
 
-  /** Lets one begin that waits for approval; here and now, unless it is for later. */
-  async approve(id: string, by: Decider): Promise<DirectAnswer> {
+  /** Approves a directive, and starts it here unless it is for later. */
+  async approve(id: string, decider: Decider): Promise<DirectiveResult> {
     const { ledger, commits } = this.#context;
-    const directive = await readDirective(ledger, id);
-    await this.refuseApproval(directive, by);
+    const directive = await requireDirective(ledger, id);
+    await this.requireApprover(directive, decider);
     const follows = followDirective(directive, 'approved', directiveRulesOf(this.#context));
-    const isOurs = await ledger.directives.approve({ id, actor: by.actor, ...follows });
-    const now = await readDirective(ledger, id);
-    // Whoever approved it before is told what became of it.
-    if (now.approvedBy !== by.actor) throw notWaiting(now);
-    if (isOurs) {
+    const isFirst = await ledger.directives.approve({ id, actor: decider.actor, ...follows });
+    const now = await requireDirective(ledger, id);
+    // A repeated approval by the same decider returns the result.
+    if (now.approvedBy !== decider.actor) throw createNotWaitingError(now);
+    if (isFirst) {
       logDirective(now, this.#log);
       commits.publish({ moments: [{ directive: now, moment: 'approved' }] });
     }
-    if (!isFinal(now.status)) await this.#begin(now);
-    return toAnswer(await readDirective(ledger, id), !isOurs);
+    if (!isFinal(now.status)) await this.#start(now);
+    return toDirectiveResult(await requireDirective(ledger, id), !isFirst);
   }
 
-  async refuseApproval(directive: Directive, by: Decider): Promise<void> {
+  /** Throws if the directive isn't waiting for approval, or the decider can't approve it. */
+  async requireApprover(directive: Directive, decider: Decider): Promise<void> {
     const { id, status, awaitingApproval, approvedBy } = directive;
     const isOpen = awaitingApproval && status === 'requested';
-    if (!isOpen && approvedBy !== by.actor) throw notWaiting(directive);
-    const isOwn = await isOwnRequest(directive, by.actor, this.#context.ledger);
+    if (!isOpen && approvedBy !== decider.actor) throw createNotWaitingError(directive);
+    const isOwn = await isOwnRequest(directive, decider.actor, this.#context.ledger);
     const refusal = explainRefusal(
       { ...directive, isOwn },
-      by,
+      decider,
       this.#context.config.directives.approval,
     );
     if (refusal === undefined) return;
@@ -113,63 +113,63 @@ export class WaitingDirectives {
     throw new DuctileError('FORBIDDEN', refusal, { place: id, hint });
   }
 
-  /** Ends one before it begins. */
-  async cancel(id: string, by: Pick<Decider, 'actor'>): Promise<DirectAnswer> {
+  /** Cancels a directive that hasn't started. */
+  async cancel(id: string, { actor }: Pick<Decider, 'actor'>): Promise<DirectiveResult> {
     const { ledger, commits } = this.#context;
-    const directive = await readDirective(ledger, id);
+    const directive = await requireDirective(ledger, id);
     const follows = followDirective(directive, 'cancelled', directiveRulesOf(this.#context));
-    const isOurs = await ledger.directives.cancel({ id, actor: by.actor, ...follows });
-    const now = await readDirective(ledger, id);
-    if (now.status !== 'cancelled') throw notWaiting(now);
-    if (isOurs) {
+    const isFirst = await ledger.directives.cancel({ id, actor, ...follows });
+    const now = await requireDirective(ledger, id);
+    if (now.status !== 'cancelled') throw createNotWaitingError(now);
+    if (isFirst) {
       logDirective(now, this.#log);
       commits.publish({ moments: [{ directive: now, moment: 'cancelled' }] });
     }
     commits.publish({ claimable: true, advancing: true });
-    return toAnswer(now, !isOurs);
+    return toDirectiveResult(now, !isFirst);
   }
 
-  /** Begins what has waited long enough, and leaves it under way. */
-  async beginDue(): Promise<void> {
+  /** Starts due directives, and doesn't wait for their end. */
+  async startDue(): Promise<void> {
     if (this.#starter.isStopping()) return;
     const types = [...this.#starter.types.keys()];
     const due = await this.#context.ledger.directives.listDue(types, limits.directivesStartedMax);
-    for (const directive of due) void this.#begin(directive);
+    for (const directive of due) void this.#start(directive);
   }
 
-  /** Resolves when none is being begun or under way. */
+  /** Resolves when no directive is being started or executed. */
   async settled(): Promise<void> {
-    await Promise.all(this.#beginning.values());
+    await Promise.all(this.#starting.values());
   }
 
-  /** Unless somebody else begins it; what goes wrong is tried again with the next look. */
-  #begin(directive: Directive): Promise<void> {
+  /** Starts a directive once. After an error, `startDue` tries it again. */
+  #start(directive: Directive): Promise<void> {
     const { id } = directive;
-    const known = this.#beginning.get(id);
+    const known = this.#starting.get(id);
     if (known !== undefined) return known;
-    const beginning = this.#beginWaiting(directive)
+    const starting = this.#startWaiting(directive)
       .catch((error: unknown) => {
         const fields = { directive_id: id, type: directive.type, error: messageOf(error) };
-        this.#log.warn('a directive could not be begun yet', fields);
+        this.#log.warn('a directive could not be started yet', fields);
       })
-      .finally(() => this.#beginning.delete(id));
-    this.#beginning.set(id, beginning);
-    return beginning;
+      .finally(() => this.#starting.delete(id));
+    this.#starting.set(id, starting);
+    return starting;
   }
 
-  async #beginWaiting(directive: Directive): Promise<void> {
+  async #startWaiting(directive: Directive): Promise<void> {
     const { ledger, processId, quota, commits } = this.#context;
-    const { types, authorize, askedOf, finish, isStopping } = this.#starter;
+    const { types, authorize, createExecution, finish, isStopping } = this.#starter;
     const definition = types.get(directive.type);
     if (definition === undefined || isStopping()) return;
     const params = parseJson(directive.params) as object;
-    const prepared = await prepareLate(async () => {
+    const prepared = await prepareDeferred(async () => {
       await authorize(directive);
       const known = parseParams({ params: definition.recorded ?? definition.params }, params);
       await definition.plan(known);
-      return await prepareWork(definition, known, askedOf(directive));
+      return await prepareWork(definition, known, createExecution(directive));
     });
-    const begun = await admitWork(prepared, quota, () =>
+    const started = await admitWork(prepared, quota, () =>
       ledger.directives.start({
         directive,
         processId,
@@ -178,13 +178,13 @@ export class WaitingDirectives {
         ends: followEnds(directive, directiveRulesOf(this.#context)),
       }),
     );
-    if (begun === undefined) return;
-    commits.publish({ moments: [{ directive: begun, moment: 'started' }] });
-    await finish(definition, params, begun);
+    if (started === undefined) return;
+    commits.publish({ moments: [{ directive: started, moment: 'started' }] });
+    await finish(definition, params, started);
   }
 }
 
-/** Whether the decider requested it, or had a job or another token of theirs request it. */
+/** True if the decider requested it, by themselves, by a job, or by another token of theirs. */
 async function isOwnRequest(
   { actor, correlationId }: Directive,
   decider: string,
@@ -196,13 +196,13 @@ async function isOwnRequest(
   return actors.some((one) => isSamePerson(one, decider, origins));
 }
 
-/** What made sense when it was asked for, or was allowed, may not be any more: then that is its end. */
-async function prepareLate(prepare: () => Promise<Prepared>): Promise<Prepared> {
+/** Turns a refusal into the end of the directive: it was valid at the request, and isn't any more. */
+async function prepareDeferred(prepare: () => Promise<PreparedWork>): Promise<PreparedWork> {
   try {
     return await prepare();
   } catch (thrown) {
     const error = toDuctileError(thrown);
     if (error.kind.retryable) throw error;
-    return { work: { kind: 'refused', end: endFailed(error) } };
+    return { work: { kind: 'refused', end: toFailure(error) } };
   }
 }

@@ -1,59 +1,67 @@
+import { hash } from 'node:crypto';
 import type * as z from 'zod';
-import type { JsonObject } from '../base/json.ts';
-import type { DirectiveType } from './directive.ts';
-import type { Role } from '../access/roles.ts';
-import type { DirectiveWait } from './types.ts';
+import { DuctileError } from '../base/errors.ts';
+import { makeId } from '../base/ids.ts';
+import { toCanonicalJson, type JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import type { Role } from '../base/roles.ts';
+import { describeIssues } from '../config/issues.ts';
+import type { LedgerContext } from '../engine/context.ts';
 import type { DirectiveWork } from '../ledger/directive-work.ts';
 import type { FollowRules } from '../pipeline/follow-rules.ts';
-import type { LedgerContext } from '../engine/context.ts';
-import type { Quota } from '../tenant/admission.ts';
+import type { Quota } from '../tenant/tenants.ts';
+import { callerKey, nounOf, type DirectiveDraft, type DirectiveType } from './directive.ts';
+import type { DirectiveWait } from './types.ts';
 
-export interface DirectRequest {
+export interface DirectiveRequest {
   readonly type: string;
   readonly params: unknown;
   readonly actor: string;
-  /** What the caller is now, such as `owner`. */
+  /** The current role of the caller; undefined for the service itself. */
   readonly actorRole?: Role;
   readonly idempotencyKey?: string;
   readonly dryRun?: boolean;
-  /** A value that goes beside the params, because those are recorded. */
+  /** A value beside the params, because params are recorded. */
   readonly secret?: string;
-  /** Done then and not before; at once unless told. */
+  /** The earliest start (default: at once). */
   readonly due?: NonNullable<DirectiveWait['due']>;
-  /** What is told of it is recorded, and starts nothing. */
+  /** True if its signals are recorded and start nothing. */
   readonly isQuiet?: boolean;
   readonly correlationId?: string;
   readonly causationId?: string;
 }
 
-/** A kind of directive and how it is done. `plan` throws what would refuse it. */
+/** A type of directive and how it is executed. `plan` throws the reason for a refusal. */
 export type DirectiveDefinition<Params extends object> = DirectiveType<Params> & {
-  /** What the caller left open, as it is when it is asked for: what is recorded says what was meant. */
+  /** Adds what the caller left open, at the time of the request, so that the record is complete. */
   resolve?(
     params: Params,
-    request: Pick<DirectRequest, 'secret' | 'dryRun' | 'idempotencyKey'>,
+    request: Pick<DirectiveRequest, 'secret' | 'dryRun' | 'idempotencyKey'>,
   ): Params | Promise<Params>;
-  /** The role that these params need beyond the type's own. */
+  /** Returns the role that these params need beyond the type's own. */
   roleFor?(params: Params): Promise<RoleNeed | undefined>;
-  /** Makes a secret for the caller alone; the record keeps what it is recognized by. */
+  /** Creates a secret for the caller alone, and the params that recognize it later. */
   draw?(): DrawnSecret<Params>;
-  /** The form of the params on record, where `draw` adds to them. */
+  /** The schema of the params on record, if `draw` adds to them. */
   readonly recorded?: z.ZodType<Params>;
-  /** Whether the secret beside a repeated request is the one of the directive on record. */
+  /** True if the secret of a repeated request is the one of the recorded directive. */
   isSameSecret?(recorded: Params, secret: string | undefined): boolean;
   plan(params: Params): string[] | Promise<string[]>;
-  /** After the commit of one that completed, in the process that was asked. */
+  /** Called after the commit of a completed directive, in the process that executed it. */
   after?(params: Params, result: JsonObject): void | Promise<void>;
 } & (
     | {
-        /** Pure SQL: the ledger does it in the transaction that records it. */
-        prepare(params: Params, asked: Asked): Prepared | Promise<Prepared>;
-        /** For params that the ledger cannot serve alone: what `prepare` leaves to the process. */
-        execute?(params: Params, asked: Asked): Promise<JsonObject>;
+        /** Returns SQL work, which the ledger executes in the transaction that records it. */
+        prepare(
+          params: Params,
+          execution: DirectiveExecution,
+        ): PreparedWork | Promise<PreparedWork>;
+        /** Executes the params for which `prepare` returns work for the process. */
+        execute?(params: Params, execution: DirectiveExecution): Promise<JsonObject>;
       }
     | {
-        /** Done by this process, while the directive is running. */
-        execute(params: Params, asked: Asked): Promise<JsonObject>;
+        /** Executes it in this process, while the directive is running. */
+        execute(params: Params, execution: DirectiveExecution): Promise<JsonObject>;
       }
   );
 
@@ -70,12 +78,13 @@ export interface DrawnSecret<Params extends object> {
   readonly reveal: JsonObject;
 }
 
-export interface Asked {
+/** An execution of a directive by this process. */
+export interface DirectiveExecution {
   readonly directiveId: string;
   readonly actor: string;
-  /** How far it was when another process had it; null when it begins. */
+  /** The progress that another process recorded; null at the first start. */
   readonly progress: JsonObject | null;
-  /** What came beside the params of one that is done at once; kept nowhere. */
+  /** The value beside the params of an immediate directive; it isn't stored. */
   readonly secret?: string | undefined;
   /** Shows the caller something that isn't recorded, if they still wait for the result. */
   readonly reveal: (shown: JsonObject) => void;
@@ -83,34 +92,84 @@ export interface Asked {
   readonly signal: AbortSignal;
 }
 
-export interface Prepared {
+export interface PreparedWork {
   readonly work: DirectiveWork;
-  /** What only the one who asks gets to see; it is kept nowhere. */
+  /** Values that only the caller sees; they aren't stored. */
   readonly reveal?: JsonObject;
-  /** How many jobs it puts into the queue, which count as at any other door. */
+  /** The number of jobs that it enqueues, which count against the quota. */
   readonly jobs?: number;
 }
 
-/** What the ledger is asked to do; `process` where this process does it. */
+/** Returns the work for the ledger, or `process` if this process executes the directive. */
 export async function prepareWork(
   definition: DirectiveDefinition<object>,
   params: object,
-  asked: Asked,
-): Promise<Prepared> {
-  if ('prepare' in definition) return await definition.prepare(params, asked);
+  execution: DirectiveExecution,
+): Promise<PreparedWork> {
+  if ('prepare' in definition) return await definition.prepare(params, execution);
   return { work: { kind: 'process' } };
 }
 
-/** Has the ledger do what was prepared. */
+/** Calls the ledger with prepared work, within the quota of its jobs. */
 export async function admitWork<T>(
-  { jobs = 0 }: Prepared,
+  { jobs = 0 }: PreparedWork,
   { within }: Pick<Quota, 'within'>,
   work: () => Promise<T>,
 ): Promise<T> {
   return jobs === 0 ? await work() : await within({ jobs, signals: 0 }, work);
 }
 
-/** The rules for what follows from the signals of a directive. */
+/** Returns the rules for what follows from the signals of a directive. */
 export function directiveRulesOf({ generation, tenant }: LedgerContext): FollowRules {
   return { ...generation.rules, tenant: tenant?.slug };
+}
+
+/** Parses params by the schema of their type. Errors name the path of the wrong value. */
+export function parseParams(
+  definition: Pick<DirectiveType<object>, 'params'>,
+  raw: unknown,
+): object {
+  const parsed = definition.params.safeParse(raw);
+  if (parsed.success) return parsed.data;
+  const where = { value: raw, problems: [], placeOf: () => '' };
+  const wording = { whole: 'params' };
+  const problems = describeIssues(parsed.error.issues, definition.params, where, wording);
+  const message = problems.map(({ key, message: text }) => `${key} ${text}`.trim()).join('; ');
+  const place = ['params', problems[0]?.key ?? ''].filter((part) => part !== '').join('.');
+  throw new DuctileError('INPUT_INVALID', message, { place });
+}
+
+/** Returns a digest of the params as the caller sent them. */
+export function digestParams(params: object): string {
+  return hash('sha256', toCanonicalJson(params), 'hex');
+}
+
+/** Creates the draft of a request. `given` are the params as the caller sent them. */
+export function createDraft(
+  definition: DirectiveDefinition<object>,
+  params: object,
+  request: DirectiveRequest & { readonly given: object },
+): DirectiveDraft {
+  const { actor, actorRole, idempotencyKey, correlationId, causationId, given } = request;
+  const { type, scope, isRepeatable } = definition;
+  const id = makeId();
+  return {
+    id,
+    type,
+    target: `${nounOf(type)}:${definition.target(params)}`,
+    params: toCanonicalJson(params),
+    askedDigest: digestParams(given),
+    actor,
+    actorRole: actorRole ?? null,
+    scope,
+    correlationId: correlationId ?? id,
+    causationId: causationId ?? null,
+    maxAttempts: isRepeatable === true ? limits.directiveAttemptsMax : 1,
+    sameness:
+      idempotencyKey === undefined
+        ? definition.sameness(params)
+        : { key: callerKey(actor, idempotencyKey) },
+    plan: '[]',
+    signalId: makeId(),
+  };
 }

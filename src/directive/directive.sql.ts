@@ -9,14 +9,9 @@ import {
   type DirectiveStatus,
 } from './directive.ts';
 import type { Dialect, Row, Session, Transaction, Value } from '../ledger/dialect.ts';
+import type { Consequences, DirectiveInsert, DirectiveWork } from '../ledger/directive-work.ts';
 import type {
-  Consequences,
-  DirectiveClosing,
-  DirectiveInsert,
-  DirectiveWork,
-} from '../ledger/directive-work.ts';
-import type {
-  Directed,
+  DirectiveInsertResult,
   DirectiveEnd,
   DirectiveFilter,
   DirectiveWait,
@@ -43,41 +38,29 @@ export async function insertDirective(
   tx: Transaction,
   request: DirectiveInsert,
   perform: PerformWork,
-): Promise<Directed> {
+): Promise<DirectiveInsertResult> {
   const { draft, work } = request;
   const epoch = await lockDirectives(tx);
-  // A repeated statement after a lost response finds itself: later changes may have changed its
-  // key.
-  const itself = await findDirective(tx, draft.id);
-  if (itself !== undefined) return { directive: itself, verdict: 'recorded' };
-  const key = await keyOf(tx, request, epoch);
+  // After a lost response the transaction is repeated. Find its directive by the id, because the key of
+  // the same request may be different by now.
+  const recorded = await findDirective(tx, draft.id);
+  if (recorded !== undefined) return { directive: recorded, verdict: 'recorded' };
+  const key = await createKey(tx, request, epoch);
   const [earlier] = await select(tx, new WhereClause().equals({ idempotency_key: key }), 1);
   if (earlier !== undefined) return compare(earlier, draft);
   if (request.begin !== undefined) await follow(tx, request.begin);
-  const isLeft = request.wait !== undefined || work.kind === 'process';
-  const end = isLeft ? undefined : await perform(tx, work, draft.actor);
+  const isOpen = request.wait !== undefined || work.kind === 'process';
+  const end = isOpen ? undefined : await perform(tx, work, draft.actor);
   await insert(tx, request, key, end);
-  if (end !== undefined) await follow(tx, followersOf(end, request.ends));
+  if (end !== undefined) await follow(tx, consequencesOf(end, request.ends));
   const [directive] = await select(tx, new WhereClause().equals({ id: draft.id }), 1);
   if (directive === undefined) throw new Error('a directive was not recorded');
   return { directive, verdict: 'recorded' };
 }
 
-export function followersOf(end: DirectiveEnd, ends: DirectiveInsert['ends']): Consequences {
+/** Returns what follows from the actual end of a directive. */
+export function consequencesOf(end: DirectiveEnd, ends: DirectiveInsert['ends']): Consequences {
   return end.status === 'failed' ? ends.failed(end) : ends.completed;
-}
-
-export async function closeDirective(tx: Transaction, closing: DirectiveClosing): Promise<boolean> {
-  const { id, processId, end } = closing;
-  const { dialect } = tx;
-  const closed = await tx.run(
-    `update ${dialect.table('directives')} set status = ?, result = ?, error_kind = ?,
-      error_message = ?, error_details = ?, completed_at = ${dialect.now}
-      where id = ? and status = 'running' and process_id = ? returning id`,
-    [end.status, ...endValues(end), id, processId],
-  );
-  if (closed.length > 0) await follow(tx, closing);
-  return closed.length > 0;
 }
 
 export async function findDirective(session: Session, id: string): Promise<Directive | undefined> {
@@ -105,30 +88,6 @@ export async function listDirectives(
 }
 
 /**
- * Lists directives of processes without a heartbeat. A process that the ledger doesn't know, such
- * as a command without a service, never beats and gets more time. With `staleMs` 0 no other process
- * lives, so it gets none.
- */
-export async function listUnattended(
-  session: Session,
-  self: string,
-  staleMs: number,
-): Promise<Directive[]> {
-  const { dialect } = session;
-  const directiveOrphanMs = staleMs === 0 ? 0 : Math.max(staleMs, limits.directiveOrphanMs);
-  const rows = await session.run(
-    `select d.* from ${dialect.table('directives')} d
-      left join ${dialect.table('processes')} p on p.id = d.process_id
-      where d.completed_at is null and d.status = 'running' and d.process_id <> ?
-        and (p.last_heartbeat_at <= (select ${dialect.nowPlus('?')})
-          or p.id is null and d.started_at <= (select ${dialect.nowPlus('?')}))
-      order by d.seq`,
-    [self, -staleMs, -directiveOrphanMs],
-  );
-  return rows.map(toDirective);
-}
-
-/**
  * Serializes directives over all hosts, so that the generation doesn't change before it is written.
  */
 export async function lockDirectives(tx: Transaction): Promise<string> {
@@ -140,11 +99,11 @@ export async function lockDirectives(tx: Transaction): Promise<string> {
 }
 
 /**
- * Makes the key of a request. The generation of a toggle is the last directive with another intent
+ * Creates the key of a request. The generation of a toggle is the last directive with another intent
  * for the target, or that failed. A restored ledger starts with new generations, because its state
  * may differ. A deferred request only equals a request for the same time.
  */
-async function keyOf(
+async function createKey(
   tx: Transaction,
   { draft, wait: { due } = { forApproval: false } }: DirectiveInsert,
   epoch: string,
@@ -158,14 +117,14 @@ async function keyOf(
   if (sameness === 'toggle') done.and(`(type <> ? or status in ('failed', 'cancelled'))`, type);
   const [last] = await selectDone(tx, done, 1);
   const isNow = due === undefined;
-  const isAgain = sameness === 'latest' && last !== undefined && isLatest(last, draft);
-  if (isNow && isAgain) return last.idempotencyKey;
+  const isRepeated = sameness === 'latest' && last !== undefined && isLatest(last, draft);
+  if (isNow && isRepeated) return last.idempotencyKey;
   const about = sameness === 'latest' ? hash('sha256', params) : [];
   const generation = [epoch, last?.id ?? [], about, due?.at ?? []].flat().join(':');
   return automaticKey(type, target, generation);
 }
 
-function compare(earlier: Directive, draft: DirectiveDraft): Directed {
+function compare(earlier: Directive, draft: DirectiveDraft): DirectiveInsertResult {
   const isKeyed = typeof draft.sameness === 'object';
   const isSame = isKeyed
     ? isSameRequest(earlier, draft)
@@ -215,19 +174,20 @@ async function insert(
   );
 }
 
-/** Returns the start time as SQL and its value (default: now). */
+/** Returns the earliest start as SQL with its value: null without a wait, now by default. */
 function dueOf(dialect: Dialect, wait: DirectiveWait | undefined): [sql: string, ...Value[]] {
   if (wait === undefined) return ['null'];
   if (wait.due === undefined) return [dialect.now];
   return 'at' in wait.due ? ['?', wait.due.at] : [dialect.nowPlus('?'), wait.due.inMs];
 }
 
-function endValues(end: DirectiveEnd | undefined): [Value, Value, Value, Value] {
+export function endValues(end: DirectiveEnd | undefined): [Value, Value, Value, Value] {
   const result = end?.result === undefined ? null : JSON.stringify(end.result);
   if (end?.status !== 'failed') return [result, null, null, '{}'];
   return [result, end.code, end.error, JSON.stringify(end.details ?? {})];
 }
 
+/** Writes the signals, jobs and runs that follow from a moment of a directive. */
 export async function follow(
   tx: Transaction,
   { signals, jobs, runs = [] }: Consequences,
@@ -236,10 +196,7 @@ export async function follow(
   await createRuns(tx, runs);
 }
 
-/**
- * Sorted by the time of execution, not of the request. Waiting directives haven't done anything
- * yet.
- */
+/** Selects executed directives, by the time of execution. Waiting ones haven't changed anything yet. */
 function selectDone(session: Session, where: WhereClause, limit: number): Promise<Directive[]> {
   const order = 'coalesce(started_at, completed_at) desc, seq desc';
   return select(session, where.and(`status <> 'requested'`), limit, order);
@@ -295,13 +252,15 @@ export function toDirective(row: Row): Directive {
   };
 }
 
+/** Reads a page along the index that fits the filter best. */
 export async function readDirectivePage(
   session: Session,
   filter: DirectivePageFilter,
 ): Promise<ListPage<Directive>> {
   const { status, awaitingApproval, beforeSeq } = filter;
   const equal = { target: filter.target, type: filter.type, actor: filter.actor };
-  const left = (known: keyof typeof equal | 'status' | undefined): WhereClause => {
+  /** The conditions that a walk along an index must still check. */
+  const restOf = (known: keyof typeof equal | 'status' | undefined): WhereClause => {
     const rest = new WhereClause().equals({
       ...equal,
       ...(known === undefined ? {} : { [known]: undefined }),
@@ -320,7 +279,7 @@ export async function readDirectivePage(
         index: `directives_${column}`,
         key: [column, equal[column] ?? null],
         where: new WhereClause(),
-        rest: left(column),
+        rest: restOf(column),
       },
     ]);
   const states = awaitingApproval === true ? (['requested'] as const) : status;
@@ -331,12 +290,12 @@ export async function readDirectivePage(
         index: 'directives_status',
         key: ['status', state],
         where: new WhereClause(),
-        rest: left(isKnown ? 'status' : undefined),
+        rest: restOf(isKnown ? 'status' : undefined),
       })),
     );
   }
   if (ways.length === 0)
-    ways.push([{ index: undefined, where: new WhereClause(), rest: left(undefined) }]);
+    ways.push([{ index: undefined, where: new WhereClause(), rest: restOf(undefined) }]);
   return readWalk(session, {
     table: session.dialect.table('directives'),
     columns: ['target', 'type', 'actor', 'status', 'awaiting_approval'],

@@ -2,7 +2,7 @@ import type { Timestamp } from '../base/clock.ts';
 import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type * as z from 'zod';
-import type { Role } from '../access/roles.ts';
+import type { Role } from '../base/roles.ts';
 
 /** The states of a directive. The last three are final. */
 export const directiveStatuses = [

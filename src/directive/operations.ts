@@ -7,19 +7,22 @@ import { directiveStatuses, isFinal, shownKey, type Directive } from './directiv
 import { RUNTIME_SOURCE } from '../signal/signal.ts';
 import { readSeqCursor, readEpoch, writeCursor } from '../operation/page.ts';
 import { defineOperation } from '../operation/define.ts';
-import { askDirective } from './request.operations.ts';
-import { answerShape, showAnswer } from './result.service.ts';
-import { dueFields, toDue } from '../job/start-options.operations.ts';
+import { requestDirective } from '../operation/request-directive.ts';
+import {
+  directiveResultShape,
+  showDirectiveResult,
+  createNotWaitingError,
+} from './result.service.ts';
+import { dueFields, toDue } from '../operation/due.ts';
 import { findDirectiveById } from '../operation/find-by-id.ts';
-import { cursorField, limitField } from '../job/operations.ts';
+import { cursorField, limitField } from '../operation/page.ts';
 import { showSignal, signalShape } from '../job/shapes.service.ts';
-import { sightOf } from '../access/visibility.operations.ts';
+import { toVisibilityFilter } from '../operation/visibility.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { Decider } from './approval.ts';
 import { refuseDecision } from '../job/job.ts';
-import { notWaiting } from './directive-result.service.ts';
 import type { Context } from '../operation/context.ts';
-import { refuseDenied } from '../access/denied-commands.operations.ts';
+import { refuseDenied } from '../operation/denied-commands.ts';
 import { allows } from '../access/scopes.ts';
 
 const directiveShape = z.object({
@@ -134,7 +137,7 @@ export const showDirectiveOperation = defineOperation({
       subjectType: 'directive',
       subjectId: directive.id,
       source: RUNTIME_SOURCE,
-      ...sightOf(principal),
+      ...toVisibilityFilter(principal),
       order: 'oldest',
       limit: limits.pageRowsMax,
     });
@@ -161,7 +164,7 @@ const requestable = [
   'webhooks:rw',
 ];
 
-export const requestDirective = defineOperation({
+export const requestDirectiveOperation = defineOperation({
   name: 'directive.request',
   summary: 'Request a change of the system by its type.',
   effect: 'write',
@@ -179,7 +182,7 @@ export const requestDirective = defineOperation({
     causation_id: identifier.optional().describe('the signal or directive that led to it'),
   }),
   nulls: 'absent',
-  output: answerShape,
+  output: directiveResultShape,
   errors: ['FORBIDDEN', 'IDEMPOTENCY_MISMATCH', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'STOPPING'],
   http: {
     method: 'POST',
@@ -196,15 +199,17 @@ export const requestDirective = defineOperation({
   async run(context, { idempotency_key: given, ...input }) {
     const { subjectId } = context;
     const key = given ?? (subjectId === undefined ? undefined : `request:${subjectId}`);
-    const keyed = key === undefined ? {} : { idempotencyKey: key };
-    return showAnswer(await askDirective(context, { ...requestOf(input), ...keyed }));
+    const keyField = key === undefined ? {} : { idempotencyKey: key };
+    return showDirectiveResult(
+      await requestDirective(context, { ...toRequest(input), ...keyField }),
+    );
   },
   async plan(context, input) {
-    return [...(await askDirective(context, { ...requestOf(input), dryRun: true })).plan];
+    return [...(await requestDirective(context, { ...toRequest(input), dryRun: true })).plan];
   },
 });
 
-function requestOf(input: {
+function toRequest(input: {
   readonly type: string;
   readonly params: object;
   readonly correlation_id?: string | undefined;
@@ -273,7 +278,7 @@ export const approveDirectiveOperation = defineOperation({
   effect: 'write',
   scope: 'directives:rw',
   input,
-  output: answerShape,
+  output: directiveResultShape,
   errors,
   http: { method: 'POST', path: '/directives/:id/approve', isSecret: true },
   cli: {
@@ -283,12 +288,14 @@ export const approveDirectiveOperation = defineOperation({
   },
   async run(context, { id }) {
     const directive = await findApprovable(context, id);
-    const by = deciderOf(context);
-    return showAnswer(await context.engine.directives.waiting.approve(directive.id, by));
+    const decider = deciderOf(context);
+    return showDirectiveResult(
+      await context.engine.directives.waiting.approve(directive.id, decider),
+    );
   },
   async plan(context, { id }) {
     const directive = await findApprovable(context, id);
-    await context.engine.directives.waiting.refuseApproval(directive, deciderOf(context));
+    await context.engine.directives.waiting.requireApprover(directive, deciderOf(context));
     return parseJson(directive.plan) as string[];
   },
 });
@@ -299,7 +306,7 @@ export const cancelDirectiveOperation = defineOperation({
   effect: 'destroy',
   scope: 'directives:rw',
   input,
-  output: answerShape,
+  output: directiveResultShape,
   errors,
   http: { method: 'POST', path: '/directives/:id/cancel', isSecret: true },
   cli: {
@@ -307,13 +314,15 @@ export const cancelDirectiveOperation = defineOperation({
     examples: ['ductile directive cancel 0199a1b2-…'],
   },
   async run(context, { id }) {
-    const directive = await findOwn(context, id);
-    const by = deciderOf(context);
-    return showAnswer(await context.engine.directives.waiting.cancel(directive.id, by));
+    const directive = await findCancellable(context, id);
+    const decider = deciderOf(context);
+    return showDirectiveResult(
+      await context.engine.directives.waiting.cancel(directive.id, decider),
+    );
   },
   async plan(context, { id }) {
-    const directive = await findOwn(context, id);
-    if (directive.status !== 'requested') throw notWaiting(directive);
+    const directive = await findCancellable(context, id);
+    if (directive.status !== 'requested') throw createNotWaitingError(directive);
     return [`The ${directive.type} that ${directive.actor} asked for would never be done.`];
   },
 });
@@ -322,24 +331,25 @@ function deciderOf({ principal: { actor, role } }: Context): Decider {
   return { actor, isOwner: role === 'owner' };
 }
 
-/** The decider needs the rights for the directive itself. */
+/** Finds a directive for a decider, who needs the rights for the directive itself. */
 async function findApprovable(context: Context, id: string): Promise<Directive> {
   refuseDecision(context.principal, `the directive ${id}`);
   const directive = await findDirectiveById(context.engine.ledger, id);
-  if (!allows(context.principal.scopes, directive.scope)) throw forbidden(directive);
+  if (!allows(context.principal.scopes, directive.scope)) throw createForbiddenError(directive);
   await refuseDenied(context, directive.type, parseJson(directive.params) as object);
   return directive;
 }
 
-/** A caller can cancel their own requests with any token. */
-async function findOwn(context: Context, id: string): Promise<Directive> {
+/** Finds a directive to cancel. Callers can cancel their own requests with any scope. */
+async function findCancellable(context: Context, id: string): Promise<Directive> {
   const directive = await findDirectiveById(context.engine.ledger, id);
   const { actor, scopes } = context.principal;
-  if (directive.actor !== actor && !allows(scopes, directive.scope)) throw forbidden(directive);
+  if (directive.actor !== actor && !allows(scopes, directive.scope))
+    throw createForbiddenError(directive);
   return directive;
 }
 
-function forbidden({ type, scope }: Directive): DuctileError {
+function createForbiddenError({ type, scope }: Directive): DuctileError {
   return new DuctileError('FORBIDDEN', `the token does not allow ${type}`, {
     hint: `Use a token with the scope ${scope}.`,
   });

@@ -1,7 +1,5 @@
 import { DuctileError, messageOf, toDuctileError } from '../base/errors.ts';
-import { toCanonicalJson, type JsonObject } from '../base/json.ts';
-import { makeId } from '../base/ids.ts';
-import { limits } from '../base/limits.ts';
+import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { suggest } from '../base/text.ts';
 import {
@@ -9,72 +7,78 @@ import {
   isFinal,
   isLatest,
   isSameRequest,
-  nounOf,
   type Directive,
   type DirectiveDraft,
   type DirectiveType,
 } from './directive.ts';
-import { isAtLeast, type Role } from '../access/roles.ts';
+import { isAtLeast, type Role } from '../base/roles.ts';
 import type { DirectiveEnd, DirectiveWait } from './types.ts';
 import {
   checkKey,
-  describeAgain,
+  describeRepeat,
   describeLasting,
   describeWait,
-  endFailed,
-  mismatch,
-  planned,
-  readDirective,
-  resultOf,
+  toFailure,
+  createMismatchError,
+  createPlanResult,
+  requireDirective,
+  readResult,
   logDirective,
-  toAnswer,
-  type DirectAnswer,
-} from './directive-result.service.ts';
+  toDirectiveResult,
+  type DirectiveResult,
+} from './result.service.ts';
 import {
   admitWork,
+  createDraft,
   prepareWork,
-  type Asked,
+  type DirectiveExecution,
   type DirectiveDefinition,
-  type DirectRequest,
+  type DirectiveRequest,
   type DrawnSecret,
-  type Prepared,
+  type PreparedWork,
   directiveRulesOf,
+  digestParams,
+  parseParams,
 } from './define.service.ts';
-import { digestParams, parseParams } from './params.service.ts';
-import { followBegin, followDirective, followEnds, type Told } from './signals.service.ts';
+import {
+  followStart,
+  followDirective,
+  followEnds,
+  type SignalledDirective,
+} from './signals.service.ts';
 import { WaitingDirectives } from './deferred.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { Log } from '../base/log.ts';
 
-/** Between two tries to write down how a directive ended. */
+/** The pause between two attempts to record the end of a directive. */
 const CLOSE_RETRY_MS = 1000;
 
-/** Request → plan → execute: the one way in which anything about the system is changed. */
+/** Request → plan → execute: every change of the system takes this way. */
 export class Directives {
   readonly #context: LedgerContext;
   readonly #log: Log;
   readonly #types = new Map<string, DirectiveDefinition<object>>();
-  readonly #underWay = new Map<string, Promise<void>>();
+  readonly #running = new Map<string, Promise<void>>();
   /** Values for waiting callers that aren't in the record, by directive. */
   readonly #revealed = new Map<string, JsonObject>();
   readonly #stop = new AbortController();
-  /** Those that are not done when they are asked for. */
+  /** Directives that don't start with their request. */
   readonly waiting: WaitingDirectives;
 
-  /** `authorize` throws if the requester may not have the directive done any more. */
+  /** `authorize` throws if the requester of a waiting directive has lost the right to it. */
   constructor(context: LedgerContext, authorize: (directive: Directive) => Promise<void>) {
     this.#context = context;
     this.#log = context.log.child('directive');
     this.waiting = new WaitingDirectives(context, {
       authorize,
       types: this.#types,
-      askedOf: (directive) => this.#askedOf(directive),
-      finish: (definition, params, begun) => this.#finish(definition, params, begun),
+      createExecution: (directive) => this.#createExecution(directive),
+      finish: (definition, params, started) => this.#finish(definition, params, started),
       isStopping: () => this.#stop.signal.aborted,
     });
   }
 
-  /** All types that can be asked for. */
+  /** All types that can be requested. */
   get types(): readonly Omit<DirectiveType<object>, 'sameness' | 'target'>[] {
     return [...this.#types.values()];
   }
@@ -83,19 +87,19 @@ export class Directives {
     this.#types.set(definition.type, definition);
   }
 
-  async direct(request: DirectRequest): Promise<DirectAnswer> {
+  async direct(request: DirectiveRequest): Promise<DirectiveResult> {
     const definition = this.#find(request.type);
     const given = parseParams(definition, request.params);
-    // Before anything is resolved: what a key stands for doesn't change with packages or files.
-    const keyed = await this.#recallKey(definition, given, request);
-    if (keyed !== undefined) return await this.#repeat(keyed, request);
+    // Before `resolve`, because the same key must find the same request after packages or files change.
+    const known = await this.#findByKey(definition, given, request);
+    if (known !== undefined) return await this.#repeat(known, request);
     const resolved = (await definition.resolve?.(given, request)) ?? given;
     await this.#requireRole(definition, resolved, request.actorRole);
     const drawn = request.dryRun === true ? undefined : definition.draw?.();
     const params = { ...resolved, ...drawn?.params };
     const wait = this.#waitOf(definition, request);
-    const draft = this.#draft(definition, params, { ...request, given });
-    const earlier = await this.#recall(draft, wait);
+    const draft = createDraft(definition, params, { ...request, given });
+    const earlier = await this.#findEarlier(draft, wait);
     if (earlier !== undefined) return await this.#repeat(earlier, request);
     let plan: string[];
     try {
@@ -104,30 +108,34 @@ export class Directives {
       return await this.#refuse(draft, error, wait);
     }
     if (request.dryRun === true) {
-      return planned([...plan, ...describeLasting(definition, plan), ...describeWait(wait)]);
+      return createPlanResult([
+        ...plan,
+        ...describeLasting(definition, plan),
+        ...describeWait(wait),
+      ]);
     }
     if (this.#stop.signal.aborted) throw new DuctileError('STOPPING', 'the engine is stopping');
-    const asked = { ...draft, plan: JSON.stringify(plan) };
+    const planned = { ...draft, plan: JSON.stringify(plan) };
     if (wait === undefined) {
-      return await this.#carryOut(definition, params, asked, { ...request, drawn });
+      return await this.#executeNow(definition, params, planned, { ...request, drawn });
     }
-    const { directive, isNew } = await this.waiting.putOff(asked, wait);
-    if (!isNew) return await this.#answerAgain(directive);
-    const answer = toAnswer(directive, false);
-    return drawn === undefined ? answer : { ...answer, result: drawn.reveal };
+    const { directive, isNew } = await this.waiting.defer(planned, wait);
+    if (!isNew) return await this.#returnKnown(directive);
+    const result = toDirectiveResult(directive, false);
+    return drawn === undefined ? result : { ...result, result: drawn.reveal };
   }
 
-  /** Throws FORBIDDEN if params that are on record need a higher role. */
+  /** Throws FORBIDDEN if recorded params need a higher role. */
   async requireRole(type: string, params: object, role: Role): Promise<void> {
     const definition = this.#find(type);
     const known = parseParams({ params: definition.recorded ?? definition.params }, params);
     await this.#requireRole(definition, known, role);
   }
 
-  /** Resolves when nothing is under way; what has not ended by then is failed by whoever comes next. */
+  /** Resolves when no directive runs here. The next process fails or resumes what has no recorded end. */
   async stop(): Promise<void> {
     this.#stop.abort();
-    await Promise.allSettled([...this.#underWay.values(), this.waiting.settled()]);
+    await Promise.allSettled([...this.#running.values(), this.waiting.settled()]);
   }
 
   #find(type: string): DirectiveDefinition<object> {
@@ -153,58 +161,29 @@ export class Directives {
     throw new DuctileError('FORBIDDEN', message, { place: need.what, hint });
   }
 
-  /** Finds what was requested under the caller's key; throws if that was another request. */
-  async #recallKey(
+  /** Finds the directive of the caller's key; throws if it was another request. */
+  async #findByKey(
     definition: DirectiveDefinition<object>,
     given: object,
-    { actor, idempotencyKey, secret }: DirectRequest,
+    { actor, idempotencyKey, secret }: DirectiveRequest,
   ): Promise<Directive | undefined> {
     if (idempotencyKey === undefined) return undefined;
     checkKey(idempotencyKey);
     const key = callerKey(actor, idempotencyKey);
     const [earlier] = await this.#context.ledger.directives.list({ idempotencyKey: key, limit: 1 });
-    // Directives of older versions are compared by what they were resolved to.
+    // Directives of older versions have no digest; `#findEarlier` compares their resolved params.
     if (earlier === undefined || earlier.askedDigest === null) return undefined;
     const recorded = parseJson(earlier.params) as object;
     const isSame =
       earlier.type === definition.type &&
       earlier.askedDigest === digestParams(given) &&
       (definition.isSameSecret?.(recorded, secret) ?? true);
-    if (!isSame) throw mismatch(earlier);
+    if (!isSame) throw createMismatchError(earlier);
     return earlier;
   }
 
-  #draft(
-    definition: DirectiveDefinition<object>,
-    params: object,
-    request: DirectRequest & { readonly given: object },
-  ): DirectiveDraft {
-    const { actor, actorRole, idempotencyKey, correlationId, causationId, given } = request;
-    const { type, scope, isRepeatable } = definition;
-    const id = makeId();
-    return {
-      id,
-      type,
-      target: `${nounOf(type)}:${definition.target(params)}`,
-      params: toCanonicalJson(params),
-      askedDigest: digestParams(given),
-      actor,
-      actorRole: actorRole ?? null,
-      scope,
-      correlationId: correlationId ?? id,
-      causationId: causationId ?? null,
-      maxAttempts: isRepeatable === true ? limits.directiveAttemptsMax : 1,
-      sameness:
-        idempotencyKey === undefined
-          ? definition.sameness(params)
-          : { key: callerKey(actor, idempotencyKey) },
-      plan: '[]',
-      signalId: makeId(),
-    };
-  }
-
-  /** Asked before the plan: what was done once may not be possible a second time. */
-  async #recall(draft: DirectiveDraft, wait?: DirectiveWait): Promise<Directive | undefined> {
+  /** Called before the plan, because what is done already may not be possible a second time. */
+  async #findEarlier(draft: DirectiveDraft, wait?: DirectiveWait): Promise<Directive | undefined> {
     const { sameness, target } = draft;
     if (sameness === 'latest' && wait?.due === undefined) {
       const [last] = await this.#context.ledger.directives.list({ target, isDone: true, limit: 1 });
@@ -214,25 +193,25 @@ export class Directives {
     const { key: idempotencyKey } = sameness;
     const [earlier] = await this.#context.ledger.directives.list({ idempotencyKey, limit: 1 });
     if (earlier === undefined) return undefined;
-    if (!isSameRequest(earlier, draft)) throw mismatch(earlier);
+    if (!isSameRequest(earlier, draft)) throw createMismatchError(earlier);
     return earlier;
   }
 
-  /** The same may have been done since it was looked for, and be what is in the way: then that is the answer. */
+  /** Throws the error, unless the same request was executed meanwhile and caused it. */
   async #refuse(
     draft: DirectiveDraft,
     error: unknown,
     wait?: DirectiveWait,
-  ): Promise<DirectAnswer> {
-    const meanwhile = await this.#recall(draft, wait);
+  ): Promise<DirectiveResult> {
+    const meanwhile = await this.#findEarlier(draft, wait);
     if (meanwhile === undefined) throw error;
-    return await this.#answerAgain(meanwhile);
+    return await this.#returnKnown(meanwhile);
   }
 
-  /** What keeps it from being done at once. */
+  /** Returns what delays a directive; undefined if it starts at once. */
   #waitOf(
     { type, isImmediate }: DirectiveDefinition<object>,
-    { due }: DirectRequest,
+    { due }: DirectiveRequest,
   ): DirectiveWait | undefined {
     const forApproval = Object.hasOwn(this.#context.config.directives.approval, type);
     if (due === undefined && !forApproval) return undefined;
@@ -243,7 +222,7 @@ export class Directives {
     return { forApproval, ...(due === undefined ? {} : { due }) };
   }
 
-  async #carryOut(
+  async #executeNow(
     definition: DirectiveDefinition<object>,
     params: object,
     draft: DirectiveDraft,
@@ -251,16 +230,16 @@ export class Directives {
       secret,
       isQuiet = false,
       drawn,
-    }: Pick<DirectRequest, 'secret' | 'isQuiet'> & {
+    }: Pick<DirectiveRequest, 'secret' | 'isQuiet'> & {
       readonly drawn: DrawnSecret<object> | undefined;
     },
-  ): Promise<DirectAnswer> {
+  ): Promise<DirectiveResult> {
     const { ledger, processId, quota, commits } = this.#context;
-    const asked = this.#askedOf(draft);
-    const told = { ...draft, isQuiet };
-    let prepared: Prepared;
+    const execution = { ...this.#createExecution(draft), secret };
+    const signalled = { ...draft, isQuiet };
+    let prepared: PreparedWork;
     try {
-      prepared = await prepareWork(definition, params, { ...asked, secret });
+      prepared = await prepareWork(definition, params, execution);
     } catch (error) {
       return await this.#refuse(draft, error);
     }
@@ -269,43 +248,47 @@ export class Directives {
         draft,
         processId,
         work: prepared.work,
-        begin: followBegin(told, directiveRulesOf(this.#context)),
-        ends: followEnds(told, directiveRulesOf(this.#context)),
+        begin: followStart(signalled, directiveRulesOf(this.#context)),
+        ends: followEnds(signalled, directiveRulesOf(this.#context)),
       }),
     );
-    if (verdict === 'mismatch') throw mismatch(directive);
-    if (verdict === 'repeated') return await this.#answerAgain(directive);
+    if (verdict === 'mismatch') throw createMismatchError(directive);
+    if (verdict === 'repeated') return await this.#returnKnown(directive);
     const moments = ['requested', 'started'] as const;
     commits.publish({ moments: moments.map((moment) => ({ directive, moment })) });
     const ended = await this.#finish(definition, params, { ...directive, isQuiet });
-    const answer = toAnswer(ended, false);
+    const result = toDirectiveResult(ended, false);
     const reveal = { ...drawn?.reveal, ...prepared.reveal, ...this.#revealed.get(draft.id) };
     this.#revealed.delete(draft.id);
-    if (ended.status !== 'completed') return answer;
-    return { ...answer, result: { ...answer.result, ...reveal } };
+    if (ended.status !== 'completed') return result;
+    return { ...result, result: { ...result.result, ...reveal } };
   }
 
-  #askedOf({ id, actor, progress }: Pick<Directive, 'id' | 'actor'> & Partial<Directive>): Asked {
-    const isBegun = progress !== undefined && progress !== null;
-    const reached = isBegun ? (parseJson(progress) as JsonObject) : null;
+  #createExecution({
+    id,
+    actor,
+    progress,
+  }: Pick<Directive, 'id' | 'actor'> & Partial<Directive>): DirectiveExecution {
+    const hasProgress = progress !== undefined && progress !== null;
+    const reached = hasProgress ? (parseJson(progress) as JsonObject) : null;
     const reveal = (shown: JsonObject): void => void this.#revealed.set(id, shown);
     return { directiveId: id, actor, progress: reached, reveal, signal: this.#stop.signal };
   }
 
-  /** From what was begun here to its end, and whatever that leads to in this process. */
+  /** Executes a directive that this process started, records its end, and applies it in this process. */
   async #finish(
     definition: DirectiveDefinition<object>,
     params: object,
-    begun: Directive & Pick<Told, 'isQuiet'>,
+    started: Directive & Pick<SignalledDirective, 'isQuiet'>,
   ): Promise<Directive> {
-    const isLeft = begun.status === 'running';
-    const ended = isLeft ? await this.#execute(definition, params, begun) : begun;
+    const isRunning = started.status === 'running';
+    const ended = isRunning ? await this.#execute(definition, params, started) : started;
     logDirective(ended, this.#log);
     const { status } = ended;
     if (status !== 'requested' && status !== 'running')
       this.#context.commits.publish({ moments: [{ directive: ended, moment: status }] });
-    // First noticed here, then looked for: what was switched on should be found by that look.
-    if (status === 'completed') await this.#follow(definition, params, ended);
+    // Before the wake-up below, so that it finds what was enabled.
+    if (status === 'completed') await this.#apply(definition, params, ended);
     this.#context.commits.publish({ claimable: true, advancing: true });
     return ended;
   }
@@ -313,47 +296,47 @@ export class Directives {
   async #execute(
     definition: DirectiveDefinition<object>,
     params: object,
-    draft: Directive & Pick<Told, 'isQuiet'>,
+    draft: Directive & Pick<SignalledDirective, 'isQuiet'>,
   ): Promise<Directive> {
     if (definition.execute === undefined) throw new Error(`nobody executes ${draft.type}`);
-    const work = definition.execute(params, this.#askedOf(draft)).then(
+    const work = definition.execute(params, this.#createExecution(draft)).then(
       (result): DirectiveEnd => ({ status: 'completed', result }),
-      (thrown: unknown): DirectiveEnd => endFailed(toDuctileError(thrown)),
+      (thrown: unknown): DirectiveEnd => toFailure(toDuctileError(thrown)),
     );
     const closed = work.then((end) =>
       definition.isResumable === true && isInterrupted(end)
         ? this.#context.ledger.directives.release({ ...draft, processId: this.#context.processId })
         : this.#close(draft, end),
     );
-    this.#underWay.set(draft.id, closed);
+    this.#running.set(draft.id, closed);
     try {
       await closed;
     } finally {
-      this.#underWay.delete(draft.id);
+      this.#running.delete(draft.id);
     }
-    return await readDirective(this.#context.ledger, draft.id).catch((cause: unknown) => {
+    return await requireDirective(this.#context.ledger, draft.id).catch((cause: unknown) => {
       const message = `directive ${draft.id} has ended, but how cannot be read`;
       const hint = 'Look it up when the database is back, instead of asking again.';
       throw new DuctileError('LEDGER_UNCERTAIN', message, { hint, cause });
     });
   }
 
-  /** It is committed: what goes wrong from here on may not sound as if it were not. */
-  async #follow(
+  /** Calls `after`. The directive is committed, so an error is only logged. */
+  async #apply(
     definition: DirectiveDefinition<object>,
     params: object,
     directive: Directive,
   ): Promise<void> {
     try {
-      await definition.after?.(params, resultOf(directive) ?? {});
+      await definition.after?.(params, readResult(directive) ?? {});
     } catch (error) {
       const fields = { directive_id: directive.id, error: messageOf(error) };
-      this.#log.warn('this process has yet to notice what was directed', fields);
+      this.#log.warn('a completed directive is not applied in this process yet', fields);
     }
   }
 
-  /** What was done is done; until that is on the ledger, nobody is told. */
-  async #close(draft: Told, end: DirectiveEnd): Promise<void> {
+  /** Records the end of executed work, and tries until it succeeds: only then the caller gets a result. */
+  async #close(draft: SignalledDirective, end: DirectiveEnd): Promise<void> {
     const { ledger, processId } = this.#context;
     const log = this.#log;
     const failure = end.status === 'failed' ? end : undefined;
@@ -372,28 +355,29 @@ export class Directives {
     }
   }
 
-  /** Somebody believed that this process was dead and ended it; what it did is done all the same. */
-  async #logLost({ id }: Told, { status }: DirectiveEnd): Promise<void> {
+  /** Logs that another process took this one for dead and recorded a different end. */
+  async #logLost({ id }: SignalledDirective, { status }: DirectiveEnd): Promise<void> {
     const recorded = await this.#context.ledger.directives.find(id);
     if (recorded === undefined || recorded.status === status) return;
     const fields = { directive_id: id, ended: status, recorded: recorded.status };
-    this.#log.warn('a directive was ended by another process before it had ended', fields);
+    this.#log.warn('another process recorded a different end of a directive', fields);
   }
 
-  async #repeat(earlier: Directive, { dryRun }: DirectRequest): Promise<DirectAnswer> {
-    if (dryRun === true) return planned(describeAgain(earlier));
-    return await this.#answerAgain(earlier);
+  async #repeat(earlier: Directive, { dryRun }: DirectiveRequest): Promise<DirectiveResult> {
+    if (dryRun === true) return createPlanResult(describeRepeat(earlier));
+    return await this.#returnKnown(earlier);
   }
 
-  async #answerAgain(directive: Directive): Promise<DirectAnswer> {
+  /** Returns the result of an earlier request, after its end if it runs here. */
+  async #returnKnown(directive: Directive): Promise<DirectiveResult> {
     const { id, status } = directive;
-    await this.#underWay.get(id);
-    const now = isFinal(status) ? directive : await readDirective(this.#context.ledger, id);
-    return toAnswer(now, true);
+    await this.#running.get(id);
+    const now = isFinal(status) ? directive : await requireDirective(this.#context.ledger, id);
+    return toDirectiveResult(now, true);
   }
 }
 
-/** Somebody stopped the process, not the work. */
+/** True if the work ended only because the process stops. */
 function isInterrupted(end: DirectiveEnd): boolean {
   return end.status === 'failed' && end.code === 'STOPPING';
 }

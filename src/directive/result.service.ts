@@ -1,9 +1,41 @@
 import * as z from 'zod';
-import { directiveStatuses } from './directive.ts';
-import type { DirectAnswer } from './directive-result.service.ts';
+import type { Timestamp } from '../base/clock.ts';
+import { formatDuration } from '../base/quantity.ts';
+import { DuctileError, type ErrorCode } from '../base/errors.ts';
+import type { JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import type { Log } from '../base/log.ts';
+import { parseJson } from '../base/parse-json.ts';
+import {
+  directiveStatuses,
+  isFinal,
+  isKeyTaken,
+  type Directive,
+  type DirectiveStatus,
+  type DirectiveType,
+} from './directive.ts';
+import type { DirectiveFailure, DirectiveWait } from './types.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
+import { findActingPackage } from '../package/package.ts';
 
-/** What became of a directive, for whoever asked for it or decided about it. */
-export const answerShape = z.object({
+/** The result of a request, for the caller. */
+export interface DirectiveResult {
+  /** Null for a dry run, which writes nothing. */
+  readonly id: string | null;
+  readonly status: DirectiveStatus;
+  readonly plan: readonly string[];
+  readonly result: JsonObject | null;
+  readonly error: string | null;
+  readonly errorCode: ErrorCode | null;
+  readonly awaitingApproval: boolean;
+  /** The earliest start; null if it started at the request. */
+  readonly runAt: Timestamp | null;
+  /** True if the same request was made before, and this is its result. */
+  readonly repeated: boolean;
+}
+
+/** The result of a directive, as operations return it. */
+export const directiveResultShape = z.object({
   directive_id: z.string(),
   status: z.enum(directiveStatuses),
   awaiting_approval: z.boolean().describe('nothing happens until somebody approves it'),
@@ -15,16 +47,143 @@ export const answerShape = z.object({
   repeated: z.boolean().describe('it had been asked for before; this is what became of it'),
 });
 
-export function showAnswer(answer: DirectAnswer): z.output<typeof answerShape> {
+export function showDirectiveResult(
+  result: DirectiveResult,
+): z.output<typeof directiveResultShape> {
   return {
-    directive_id: answer.id ?? '',
-    status: answer.status,
-    awaiting_approval: answer.awaitingApproval,
-    run_at: answer.runAt,
-    plan: [...answer.plan],
-    result: answer.result,
-    error_kind: answer.errorCode,
-    error_message: answer.error,
-    repeated: answer.repeated,
+    directive_id: result.id ?? '',
+    status: result.status,
+    awaiting_approval: result.awaitingApproval,
+    run_at: result.runAt,
+    plan: [...result.plan],
+    result: result.result,
+    error_kind: result.errorCode,
+    error_message: result.error,
+    repeated: result.repeated,
   };
+}
+
+export function checkKey(key: string): void {
+  const isBounded = key !== '' && Buffer.byteLength(key) <= limits.dedupeKeyBytesMax;
+  if (isBounded && !isKeyTaken(key) && !key.includes('\u0000')) return;
+  const message = `an idempotency key has 1 to ${limits.dedupeKeyBytesMax} bytes and begins with no "auto:"`;
+  throw new DuctileError('INPUT_INVALID', message, { place: 'idempotency_key' });
+}
+
+export function createMismatchError({ id, type }: Directive): DuctileError {
+  const message = `the idempotency key belongs to another request, the ${type} of directive ${id}`;
+  return new DuctileError('IDEMPOTENCY_MISMATCH', message, { place: 'idempotency_key' });
+}
+
+export function createPlanResult(plan: readonly string[]): DirectiveResult {
+  const nothing = { result: null, error: null, errorCode: null };
+  const waits = { awaitingApproval: false, runAt: null };
+  return { id: null, status: 'requested', plan, ...nothing, ...waits, repeated: false };
+}
+
+/** Describes what can't be undone, unless the plan says that nothing would change. */
+export function describeLasting(
+  { lasting }: Pick<DirectiveType<object>, 'lasting'>,
+  plan: readonly string[],
+): string[] {
+  const isIdle = plan.length === 1 && plan[0]?.endsWith('nothing would change.') === true;
+  return lasting === undefined || isIdle ? [] : [lasting];
+}
+
+/** Describes what a repeated request would do. */
+export function describeRepeat({ id, status }: Directive): string[] {
+  return [`It is directive ${id} already, which is ${status}; nothing would change.`];
+}
+
+/** Describes what delays a directive. */
+export function describeWait(wait: DirectiveWait | undefined): string[] {
+  if (wait === undefined) return [];
+  const { forApproval, due } = wait;
+  const first = forApproval ? ['It would wait until somebody approves it.'] : [];
+  if (due === undefined) return first;
+  const when = 'at' in due ? `before ${due.at}` : `for ${formatDuration(due.inMs)}`;
+  return [...first, `It would not be done ${when}.`];
+}
+
+export function toDirectiveResult(directive: Directive, repeated: boolean): DirectiveResult {
+  return {
+    id: directive.id,
+    status: directive.status,
+    plan: parseJson(directive.plan) as string[],
+    result: readResult(directive),
+    error: directive.error,
+    errorCode: directive.errorCode as ErrorCode | null,
+    awaitingApproval: directive.awaitingApproval && !isFinal(directive.status),
+    runAt: directive.runAt,
+    repeated,
+  };
+}
+
+export function readResult({ result }: Directive): JsonObject | null {
+  return result === null ? null : (parseJson(result) as JsonObject);
+}
+
+export function createNotWaitingError({ id, status, approvedBy }: Directive): DuctileError {
+  const isApproved = status === 'requested' && approvedBy !== null;
+  const how = isApproved ? `approved by ${approvedBy}` : status;
+  return new DuctileError('DIRECTIVE_NOT_WAITING', `directive ${id} is ${how}`, {
+    place: id,
+    details: { directive_id: id, directive_status: status },
+  });
+}
+
+/** Converts an error into the end of the directive that it failed. */
+export function toFailure({ code, message, place, details }: DuctileError): DirectiveFailure {
+  const described: unknown = { ...(place === undefined ? {} : { place }), ...details };
+  const text = JSON.stringify(described);
+  return {
+    status: 'failed',
+    code,
+    error: message.slice(0, limits.errorCharsMax),
+    ...(text.length > limits.errorCharsMax ? {} : { details: parseJson(text) as JsonObject }),
+  };
+}
+
+export async function requireDirective(
+  ledger: LedgerSubset<'directives.find'>,
+  id: string,
+): Promise<Directive> {
+  const directive = await ledger.directives.find(id);
+  if (directive !== undefined) return directive;
+  throw new DuctileError('DIRECTIVE_NOT_FOUND', `there is no directive ${id}`, { place: id });
+}
+
+/** Returns the log fields of the package that the directive changes, or that requested it. */
+function packageFields({ type, params, result, actor }: Directive): JsonObject {
+  const requester = findActingPackage(actor);
+  if (requester !== undefined) return { package_slug: requester };
+  if (!type.startsWith('package.')) return {};
+  const known = {
+    ...(parseJson(params) as JsonObject),
+    ...(parseJson(result ?? '{}') as JsonObject),
+  };
+  const { package_slug: slug, version } = known;
+  return {
+    ...(typeof slug === 'string' ? { package_slug: slug } : {}),
+    ...(typeof version === 'string' ? { package_version: version } : {}),
+  };
+}
+
+/** Logs the current state of a directive. */
+export function logDirective(directive: Directive, log: Log): void {
+  const { error, causationId, awaitingApproval, attempt } = directive;
+  const fields = {
+    directive_id: directive.id,
+    type: directive.type,
+    target: directive.target,
+    actor: directive.actor,
+    status: directive.status,
+    correlation_id: directive.correlationId,
+    ...(causationId === null ? {} : { causation_id: causationId }),
+    ...packageFields(directive),
+    ...(awaitingApproval ? { awaiting_approval: true } : {}),
+    ...(attempt > 1 ? { attempt } : {}),
+  };
+  if (error === null) log.info('directive', fields);
+  else log.warn('directive', { ...fields, error });
 }

@@ -9,44 +9,44 @@ import { noConsequences } from '../pipeline/follow-job.ts';
 import type { SignalConsequences, FollowRules } from '../pipeline/follow-rules.ts';
 import { followRuntime } from '../pipeline/follow-signal.ts';
 import { isInstallation } from '../package/package.ts';
-import { withPackage } from '../package/signals.ts';
+import { addPackageSignal } from '../package/signals.ts';
 
-/** What is told of a directive, on the ledger or before. */
-export type Told = Pick<
+/** A directive as its signals describe it, recorded or not yet. */
+export type SignalledDirective = Pick<
   Directive,
   'id' | 'type' | 'target' | 'params' | 'actor' | 'actorRole' | 'signalId' | 'correlationId'
 > & {
-  /** It must not lead to its being asked for again. */
+  /** True if its signals start nothing, so that a handler of them doesn't trigger itself. */
   readonly isQuiet?: boolean;
 };
 
 const ends: ReadonlySet<DirectiveMoment> = new Set(['completed', 'failed', 'cancelled']);
 
-/** The lifecycle signal of a moment of a directive, and what waits for it. */
+/** Returns the lifecycle signal of a moment of a directive, and what follows from it. */
 export function followDirective(
-  told: Told,
+  directive: SignalledDirective,
   moment: DirectiveMoment,
   rules: FollowRules,
   failure?: DirectiveFailure,
 ): SignalConsequences {
-  const { id, type, target, actor } = told;
+  const { id, type, target, actor } = directive;
   const why = failure === undefined ? {} : describeFailure(failure);
   const payload: JsonObject = { directive_id: id, type, target, actor, status: moment, ...why };
   const signal: SignalDraft = {
-    id: ends.has(moment) ? told.signalId : makeId(),
+    id: ends.has(moment) ? directive.signalId : makeId(),
     type: `directive.${moment}`,
     source: RUNTIME_SOURCE,
     subjectType: 'directive',
     subjectId: id,
     data: JSON.stringify(payload),
-    metadata: JSON.stringify(metadataOf(actor, told.actorRole)),
+    metadata: JSON.stringify(metadataOf(actor, directive.actorRole)),
     hops: 1,
-    correlationId: told.correlationId,
+    correlationId: directive.correlationId,
     causationId: id,
   };
   const about = { moment, tenant: rules.tenant ?? ROOT, why };
-  const all = withPackage({ signal, payload }, told, about);
-  if (told.isQuiet === true || isInstallation(actor)) {
+  const all = addPackageSignal({ signal, payload }, directive, about);
+  if (directive.isQuiet === true || isInstallation(actor)) {
     const signals = all.map((one): SignalDraft => ({ ...one.signal, isQuiet: true }));
     return { ...noConsequences(), signals };
   }
@@ -58,19 +58,18 @@ export function followDirective(
   );
 }
 
-/** Whoever is told that it failed should not have to ask why. */
 function describeFailure({ code, error }: DirectiveFailure): JsonObject {
   return { error_kind: code, error_message: maskText(error) };
 }
 
-/** How keys name the ledger that belongs to no tenant. */
+/** The name of the root ledger in dedupe keys. */
 const ROOT = 'root';
 
-/** Of one that begins when it is asked for: both in the same commit, in this order. */
-export function followBegin(told: Told, rules: FollowRules): SignalConsequences {
+/** Returns the signals of a directive that starts with its request, in the order of one commit. */
+export function followStart(directive: SignalledDirective, rules: FollowRules): SignalConsequences {
   return joinAll([
-    followDirective(told, 'requested', rules),
-    followDirective(told, 'started', rules),
+    followDirective(directive, 'requested', rules),
+    followDirective(directive, 'started', rules),
   ]);
 }
 
@@ -82,10 +81,13 @@ function joinAll(parts: readonly SignalConsequences[]): SignalConsequences {
   };
 }
 
-/** Whichever its end will be. */
-export function followEnds(told: Told, rules: FollowRules): DirectiveInsert['ends'] {
+/** Returns the signals of both possible ends. */
+export function followEnds(
+  directive: SignalledDirective,
+  rules: FollowRules,
+): DirectiveInsert['ends'] {
   return {
-    completed: followDirective(told, 'completed', rules),
-    failed: (failure) => followDirective(told, 'failed', rules, failure),
+    completed: followDirective(directive, 'completed', rules),
+    failed: (failure) => followDirective(directive, 'failed', rules, failure),
   };
 }

@@ -3,19 +3,20 @@ import type { ErrorCode } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Directive, DirectiveStatus } from './directive.ts';
 
+/** The reasons why a directive doesn't start with its request. */
 export interface DirectiveWait {
   readonly forApproval: boolean;
   readonly due?: { readonly at: Timestamp } | { readonly inMs: number };
 }
 
-/** The directive that makes a copy, and its result as JSON text. */
+/** The directive that copies a ledger, and its result as JSON text. */
 export interface CopyDirective {
   readonly id: string;
   readonly result: string;
 }
 
-/** `mismatch`: the key belongs to a different request; nothing was written. */
-export interface Directed {
+/** `repeated` and `mismatch`: the key belongs to an earlier request, and nothing was written. */
+export interface DirectiveInsertResult {
   readonly directive: Directive;
   readonly verdict: 'recorded' | 'repeated' | 'mismatch';
 }
@@ -53,12 +54,6 @@ export interface DirectiveFilter {
   /** Only executed directives, by time of execution (default: all, by time of the request). */
   readonly isDone?: boolean;
   readonly limit: number;
-}
-
-export interface PluginSwitch {
-  readonly plugin: string;
-  readonly changedBy: string;
-  readonly changedAt: Timestamp;
 }
 
 /** `visitMax`: how many rows a page may read. */

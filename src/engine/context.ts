@@ -5,8 +5,7 @@ import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Catalog } from '../plugin/catalog.ts';
-import type { Quota } from '../tenant/admission.ts';
-import type { TenantSelf } from '../tenant/tenants.ts';
+import type { Quota, TenantSelf } from '../tenant/tenants.ts';
 import { CommitBus } from './commit-events.ts';
 import type { Generation } from './generation.ts';
 

@@ -30,6 +30,7 @@ import { replayDirective } from '../signal/replay.service.ts';
 import { registerTenantDirectives } from '../tenant/change.service.ts';
 import type { IsolationOf } from '../tenant/require-isolation.service.ts';
 import type { Tenants } from '../tenant/tenants.ts';
+import { checkCredential } from '../webhook/check-entry.service.ts';
 import { registerWebhookDirectives } from '../webhook/change.service.ts';
 import type { WebhookIntake, Webhooks } from '../webhook/webhooks.ts';
 import type { LedgerContext } from './context.ts';
@@ -85,7 +86,11 @@ export function registerAllDirectives(
   directives.registerDirective(replayDirective(context));
   directives.registerDirective(pruneDirective(context));
   directives.registerDirective(retentionDirective(context));
-  directives.registerDirective(setCredentialDirective(context, webhookIntake));
+  directives.registerDirective(
+    setCredentialDirective(context, webhookIntake, (name, value) =>
+      checkCredential(name, value, context.ledger, webhookIntake.store),
+    ),
+  );
   directives.registerDirective(deleteCredentialDirective(context, webhookIntake));
   directives.registerDirective(rotateKeyDirective(context, tenants));
 }

@@ -19,8 +19,8 @@ import type {
   TriggerResult,
   TriggerSubmission,
 } from '../pipeline/run/start.service.ts';
-import type { DirectAnswer } from '../directive/directive-result.service.ts';
-import type { DirectRequest } from '../directive/define.service.ts';
+import type { DirectiveResult } from '../directive/result.service.ts';
+import type { DirectiveRequest } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import type { SignalEmitter } from '../signal/emit.service.ts';
 import type { WebhookIntake, Webhooks } from '../webhook/webhooks.ts';
@@ -28,7 +28,7 @@ import type { Metrics, ProcessCounts } from '../insight/metrics.service.ts';
 import type { Observations } from '../insight/observations.service.ts';
 import type { Reach } from './context.ts';
 import type { RunTokens } from '../access/attempt-tokens.service.ts';
-import type { Tokens } from '../access/principal.service.ts';
+import type { Tokens } from '../access/tokens.service.ts';
 import type { ExpectedEnd } from '../job/completion.service.ts';
 
 /** The engine of one ledger, as operations use it. */
@@ -50,7 +50,7 @@ export interface Engine {
   /** The limits of the tenant; the root ledger has none. */
   readonly quota: {
     workers(): number | undefined;
-    held(): 'tenant_limit' | 'tenant_suspended' | undefined;
+    skipReason(): 'tenant_limit' | 'tenant_suspended' | undefined;
   };
   /** Tries how plugins of tenants can be kept out of other ledgers. */
   isolation(): IsolationState;
@@ -76,7 +76,7 @@ export interface Engine {
   /** Reads the packages that can be installed. */
   packages(): PackageListing;
   /** Requests a directive. A dry run describes what it would change. */
-  direct(request: DirectRequest): Promise<DirectAnswer>;
+  direct(request: DirectiveRequest): Promise<DirectiveResult>;
   /**
    * Accepts one job. It is committed when this resolves. Throws for unknown plugins and commands.
    */

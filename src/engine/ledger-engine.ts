@@ -5,18 +5,18 @@ import { findPackages, type PackageListing } from '../config/packages.ts';
 import type { Job } from '../job/job.ts';
 import type { EnqueueResult } from '../job/types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { Outlook } from '../tenant/outlook.ts';
+import type { Workload } from '../tenant/workload.sql.ts';
 import type { Pipeline } from '../pipeline/language/pipeline.ts';
 import type { Run } from '../pipeline/run/run.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { IsolationState } from '../plugin/isolation.ts';
 import type { Activity } from '../signal/event-feed.service.ts';
-import type { DirectAnswer } from '../directive/directive-result.service.ts';
-import type { DirectRequest } from '../directive/define.service.ts';
+import type { DirectiveResult } from '../directive/result.service.ts';
+import type { DirectiveRequest } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import type { SignalEmitter } from '../signal/emit.service.ts';
 import type { Engine, EngineStatus, StartMode } from './engine.ts';
-import type { Tenants } from '../tenant/tenants.ts';
+import type { Tenants, Quota } from '../tenant/tenants.ts';
 import type {
   RunSubmission,
   StartedRun,
@@ -29,7 +29,6 @@ import { hasInit } from '../job/plugin-init.service.ts';
 import { startServices, stopServices, type LedgerRuntime } from './lifecycle.ts';
 import type { Metrics } from '../insight/metrics.service.ts';
 import type { Observations } from '../insight/observations.service.ts';
-import type { Quota } from '../tenant/admission.ts';
 import type { Webhooks, WebhookIntake } from '../webhook/webhooks.ts';
 import type { RunTokens } from '../access/attempt-tokens.service.ts';
 import type { TokenStore } from '../access/tokens.service.ts';
@@ -148,7 +147,7 @@ export class LedgerEngine implements Engine {
     this.#hasLoggedFindings = true;
   }
 
-  direct(request: DirectRequest): Promise<DirectAnswer> {
+  direct(request: DirectiveRequest): Promise<DirectiveResult> {
     return this.directives.direct(request);
   }
 
@@ -177,7 +176,7 @@ export class LedgerEngine implements Engine {
     const initJob = init === undefined ? undefined : await this.submit(init);
     const jobs = runs.length + (rest.job === undefined ? 0 : 1);
     if (jobs === 0) return { job: initJob, runs: [] };
-    const usage = { jobs, signals: 0, isCountedThere: true };
+    const usage = { jobs, signals: 0, isCountedByLedger: true };
     const triggered = await this.quota.within(usage, () => starter.trigger(rest));
     return initJob === undefined ? triggered : { ...triggered, job: initJob };
   }
@@ -223,10 +222,10 @@ export class LedgerEngine implements Engine {
   }
 
   /** Reads the work that is left, to decide whether the tenant can be closed. */
-  async outlook(): Promise<Outlook> {
-    const outlook = await this.ledger.workload.readDue();
-    const isRunning = outlook.isRunning || !this.#services.dispatcher.isIdle;
-    return { ...outlook, isRunning };
+  async readWorkload(): Promise<Workload> {
+    const workload = await this.ledger.workload.readDue();
+    const isRunning = workload.isRunning || !this.#services.dispatcher.isIdle;
+    return { ...workload, isRunning };
   }
 
   /** Reloads because the process has another active generation. */
@@ -293,4 +292,4 @@ export class LedgerEngine implements Engine {
 }
 
 /** The usage of a tenant's quota by one job or run. */
-const oneJob = { jobs: 1, signals: 0, isCountedThere: true };
+const oneJob = { jobs: 1, signals: 0, isCountedByLedger: true };

@@ -42,7 +42,7 @@ export async function startServices(
     () => liveness.heartbeat.start(),
     () => services.reloader.begin(),
     () => services.pluginInits.request(),
-    () => services.installations.note(context.generation.installed),
+    () => services.installations.recordErrors(context.generation.installed),
     () => liveness.recover(),
     () => services.pause.load(),
     () => services.switches.refresh(),

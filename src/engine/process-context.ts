@@ -1,4 +1,4 @@
-import type { Principal } from '../access/principal.service.ts';
+import type { Principal } from '../access/tokens.service.ts';
 import { RunTokens } from '../access/attempt-tokens.service.ts';
 import type { Vault } from '../access/vault.ts';
 import type { Log } from '../base/log.ts';
@@ -10,7 +10,7 @@ import type { Runner } from '../job/run-plugin.service.ts';
 import { makeSlotPool, type SlotPool } from '../job/slots.service.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Host } from '../plugin/process.ts';
-import type { TenantKeeper, TenantSelf } from '../tenant/tenants.ts';
+import type { TenantPool, TenantSelf } from '../tenant/tenants.ts';
 import type { IsolationOf } from '../tenant/require-isolation.service.ts';
 import type { Reach } from './context.ts';
 import type { Engine } from './engine.ts';
@@ -67,7 +67,7 @@ export interface LedgerSetup {
   /** Undefined for the root ledger. */
   readonly tenant?: TenantSelf | undefined;
   /** The other ledgers of the process; only the root ledger has them. */
-  readonly tenants?: TenantKeeper<Engine> | undefined;
+  readonly tenants?: TenantPool<Engine> | undefined;
   /** Isolates the plugins of tenants; only for the root ledger. */
   readonly isolation?: IsolationOf | undefined;
   readonly log: Log;

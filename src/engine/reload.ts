@@ -1,8 +1,8 @@
 import type { Runner } from '../job/run-plugin.service.ts';
 import type { PluginInits } from '../job/plugin-init.service.ts';
 import type { Reaper } from '../job/reaper.service.ts';
-import type { InstallationKeeper } from '../package/installations.service.ts';
-import type { TenantKeeper } from '../tenant/tenants.ts';
+import type { ActiveInstallations } from '../package/installations.service.ts';
+import type { TenantPool } from '../tenant/tenants.ts';
 import { refuseUnisolated, type IsolationOf } from '../tenant/require-isolation.service.ts';
 import { requireSecrets } from '../webhook/store.service.ts';
 import type { WebhookIntake } from '../webhook/webhooks.ts';
@@ -27,7 +27,7 @@ import { describeChanges, findFixed, findRemovedPlugins } from './config-changes
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { GenerationStatus, ReloadReport } from './engine.ts';
 import { describeLostTargets } from '../webhook/check-entry.service.ts';
-import { claimConfiguredNames } from '../access/token-names.service.ts';
+import { claimConfiguredNames } from '../access/tokens.service.ts';
 import * as z from 'zod';
 
 /** Reads the files from which a generation is created. */
@@ -41,12 +41,12 @@ export interface BlueprintSource {
 /** The services that take part in a reload. */
 export interface ReloadServices {
   readonly source: BlueprintSource;
-  readonly installations: InstallationKeeper;
+  readonly installations: ActiveInstallations;
   readonly pluginInits: PluginInits;
   readonly webhookIntake: WebhookIntake;
   readonly runner: Runner;
   readonly reaper: Reaper;
-  readonly tenants: Pick<TenantKeeper, 'renew'> | undefined;
+  readonly tenants: Pick<TenantPool, 'renew'> | undefined;
   readonly isolation: IsolationOf | undefined;
 }
 
@@ -186,7 +186,7 @@ async function afterReload(
   { pluginInits, installations }: ReloadServices,
 ): Promise<void> {
   await pluginInits.request();
-  await installations.note(generation.installed);
+  await installations.recordErrors(generation.installed);
 }
 
 /** Logs a failure instead of throwing it, because the new generation is active already. */

@@ -3,7 +3,7 @@ import type { LedgerRules } from '../ledger/rules.ts';
 import { makeSealingMask } from '../signal/mask.ts';
 import { makeGrantAccess } from '../access/attempt-tokens.service.ts';
 import { makeCredentials } from '../access/credentials.service.ts';
-import { isToken } from '../access/principal.service.ts';
+import { isToken } from '../access/tokens.service.ts';
 import { makeTokenStore, type TokenStore } from '../access/tokens.service.ts';
 import { purposes } from '../access/vault.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
@@ -23,7 +23,7 @@ import { makePruner } from '../job/prune.service.ts';
 import { logDuplicateRuns, logDuplicates, makeSettler } from '../job/settle.service.ts';
 import { makeWaker } from '../job/wake.service.ts';
 import { makeSignalDirectiveRule } from '../package/handlers.service.ts';
-import { makeInstallationKeeper } from '../package/installations.service.ts';
+import { makeActiveInstallations } from '../package/installations.service.ts';
 import { makeFollowHalt } from '../pipeline/follow-signal.ts';
 import { makeAdvancer } from '../pipeline/run/advancer.service.ts';
 import { makeRunStarter } from '../pipeline/run/start.service.ts';
@@ -133,8 +133,8 @@ function createTiming(
     pluginInits: makePluginInits(context, initHealth, dispatcher),
     liveness: makeLiveness(context, { ...process, host }, lease, dispatcher, tenants),
     scheduler: makeScheduler(context, (plugin) => {
-      const held = context.quota.held();
-      if (held !== undefined) return held;
+      const skipReason = context.quota.skipReason();
+      if (skipReason !== undefined) return skipReason;
       if (switches.isDisabled(plugin)) return 'plugin_disabled';
       return initHealth.isReady(plugin) ? undefined : 'plugin_unhealthy';
     }),
@@ -151,7 +151,7 @@ function createChange(
   const { context, process, setup } = base;
   const { source, tenants, isolation } = setup;
   const { webhookIntake, liveness, tokens } = services;
-  const installations = makeInstallationKeeper(context, source.compile);
+  const installations = makeActiveInstallations(context, source.compile);
   const { reaper } = liveness;
   const reloader = makeReloader(context, {
     ...setup,
@@ -161,7 +161,8 @@ function createChange(
     tenants,
     isolation,
   });
-  const renewInstallations = (): Promise<void> => installations.look(() => reloader.renew());
+  const renewInstallations = (): Promise<void> =>
+    installations.renewIfChanged(() => reloader.renew());
   /** Lists the directories of packages; the first of two equal packages counts. */
   const packageRoots = (): readonly string[] => {
     const configured = context.config.packageRoots.map(({ path }) => path);
@@ -196,7 +197,7 @@ function createUpkeep(
       await enforceSwitches(switches, dispatcher);
       await renewInstallations();
       await pluginInits.refresh();
-      await directives.waiting.beginDue();
+      await directives.waiting.startDue();
     }),
   };
 }
@@ -204,12 +205,12 @@ function createUpkeep(
 /** Throws if the requester of a directive has lost the right to it while the directive waited. */
 async function authorizeAgain(
   directive: Directive,
-  tokens: Pick<TokenStore, 'holderOf'>,
+  tokens: Pick<TokenStore, 'findByActor'>,
   { process, engine }: CreationContext,
 ): Promise<void> {
   // Only tokens can lose rights; other actors are the operator or an installation.
   if (!isToken(directive.actor)) return;
-  const principal = await tokens.holderOf(directive.actor);
+  const principal = await tokens.findByActor(directive.actor);
   if (principal === undefined) {
     const message = `${directive.actor}, who asked for ${directive.type}, is gone`;
     throw new DuctileError('FORBIDDEN', message);

@@ -5,7 +5,7 @@ import type { GenerationStatus } from './engine.ts';
 import { findReloadRefusal } from './reload.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
+import { direct, directErrors, planDirective } from '../operation/request-directive.ts';
 import { readSummary, summaryShape } from '../insight/ledger-findings.operations.ts';
 import { figuresOf, type QueueFigures } from '../job/figures.operations.ts';
 import { checkPlugins, readHealth, type healthShape } from '../plugin/health.operations.ts';

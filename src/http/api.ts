@@ -4,7 +4,7 @@ import type { Log } from '../base/log.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { unquote } from '../base/text.ts';
 import { parseTraceparent } from '../base/trace.ts';
-import { authorizeUrl, type Admission } from '../access/authorize.operations.ts';
+import { authorizeUrl, type Admission } from '../operation/authorize.ts';
 import type { Context } from '../operation/context.ts';
 import type { JsonOutput, Operation } from '../operation/define.ts';
 import { invoke } from '../operation/invoke.ts';

@@ -3,16 +3,16 @@ import type { IncomingMessage } from 'node:http';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import {
-  accessRules,
-  admitHere,
+  readAccessRules,
+  admitToRoot,
   ANONYMOUS,
   identify,
   isSocketGuarded,
   isRunToken,
-  noteWrongToken,
+  recordWrongToken,
   SCRAPER,
   type Admission,
-} from '../access/authorize.operations.ts';
+} from '../operation/authorize.ts';
 import type { Context } from '../operation/context.ts';
 import { answerCors, checkHost, hasRepeatedHeader, type Exchange } from './exchange.ts';
 import { createTrustedProxies } from './client-address.ts';
@@ -55,11 +55,11 @@ export function createControlAuthenticator(
         // Once a tenant exists, one of its plugins may be running at any time.
         guarded ||= await isSocketGuarded(base);
         if (guarded) throw new DuctileError('UNAUTHORIZED', 'the key of this socket is needed');
-        return admitHere(base, owner);
+        return admitToRoot(base, owner);
       }
       const given = Buffer.from(authorization);
       if (given.length === expected.length && timingSafeEqual(given, expected)) {
-        return admitHere(base, owner);
+        return admitToRoot(base, owner);
       }
       const admission = await checkToken(exchange, bearerOf(exchange), route);
       if (admission !== undefined && admission !== 'spent') return admission;
@@ -70,25 +70,25 @@ export function createControlAuthenticator(
 
 /** Authenticates on the API: everything but open discovery needs a token. */
 export function createTokenAuthenticator(base: Base, listenHost: string): Authenticator {
-  const proxies = createTrustedProxies(() => accessRules(base).trustedProxies);
+  const proxies = createTrustedProxies(() => readAccessRules(base).trustedProxies);
   const checkToken = createTokenCheck(base, (exchange) => proxies.sourceOf(exchange));
   return {
     answerPreflight(exchange) {
-      const { allowedOrigins } = accessRules(base);
+      const { allowedOrigins } = readAccessRules(base);
       checkHost(exchange, listenHost, allowedOrigins);
       return answerCors(exchange, allowedOrigins);
     },
     async authenticate(exchange, route) {
-      const { sseQueryToken, discovery, metrics } = accessRules(base);
+      const { sseQueryToken, discovery, metrics } = readAccessRules(base);
       const admission = await checkToken(
         exchange,
         findToken(exchange, route, sseQueryToken),
         route,
       );
       if (admission !== undefined && admission !== 'spent') return admission;
-      if (isOpen(route, discovery)) return admitHere(base, ANONYMOUS);
+      if (isOpen(route, discovery)) return admitToRoot(base, ANONYMOUS);
       const isScraped = route?.surface.isForScrapers === true && metrics === 'open';
-      if (isScraped && admission === undefined) return admitHere(base, SCRAPER);
+      if (isScraped && admission === undefined) return admitToRoot(base, SCRAPER);
       throw refusal(admission);
     },
   };
@@ -106,7 +106,7 @@ function createTokenCheck(base: Base, addressOf: (exchange: Exchange) => string)
     if (isRunToken(presented)) return await verify();
     const found = await failures.check(addressOf(exchange), presented, verify);
     if (found === undefined || found === 'spent') {
-      noteWrongToken(base, presented, route?.operation.name);
+      recordWrongToken(base, presented, route?.operation.name);
     }
     return found;
   };

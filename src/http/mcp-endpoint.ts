@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { DuctileError } from '../base/errors.ts';
-import { accessRules } from '../access/authorize.operations.ts';
+import { readAccessRules } from '../operation/authorize.ts';
 import type { Context } from '../operation/context.ts';
 import { readJsonBody } from './body.ts';
 import type { Exchange } from './exchange.ts';
@@ -35,7 +35,7 @@ export async function serveMcp(
   exchange: Exchange,
 ): Promise<void> {
   const { request } = exchange;
-  refuseOrigin(exchange, accessRules(base).allowedOrigins);
+  refuseOrigin(exchange, readAccessRules(base).allowedOrigins);
   const admission = await authenticator.authenticate(exchange, undefined);
   try {
     if (request.method !== 'POST') {

@@ -4,7 +4,7 @@ import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import type { Context } from '../operation/context.ts';
 import { invoke } from '../operation/invoke.ts';
-import { ANONYMOUS } from '../access/authorize.operations.ts';
+import { ANONYMOUS } from '../operation/authorize.ts';
 import { systemHealth } from '../engine/system.operations.ts';
 import type { WebhookResponse } from '../webhook/check.ts';
 import type { IncomingDelivery } from '../webhook/request.ts';

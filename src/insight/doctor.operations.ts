@@ -18,8 +18,8 @@ import { listAllConfigFindings, loadOptions } from '../config/check.operations.t
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../base/limits.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { ANONYMOUS } from '../access/authorize.operations.ts';
-import { seesHidden, bareLedger, veilEngine } from '../access/visibility.operations.ts';
+import { ANONYMOUS } from '../operation/authorize.ts';
+import { canSeeHidden, unmaskedLedger, maskEngine } from '../operation/visibility.ts';
 
 export const systemDoctor = defineOperation({
   name: 'system.doctor',
@@ -149,15 +149,15 @@ export function makeSharedFindings<T>(): (
 ) => Promise<T> {
   const known = new WeakMap<Ledger, SharedByVisibility<T>>();
   return (context, examine) => {
-    const ledger = bareLedger(context.engine.ledger);
+    const ledger = unmaskedLedger(context.engine.ledger);
     let shared = known.get(ledger);
     if (shared === undefined) {
       shared = { exact: new SharedExamination(), masked: new SharedExamination() };
       known.set(ledger, shared);
     }
-    if (seesHidden(context.principal)) return shared.exact.get(() => examine(context));
+    if (canSeeHidden(context.principal)) return shared.exact.get(() => examine(context));
     // A caller can see the data of its own jobs. Other callers must not, so no such data is included.
-    const engine = veilEngine(context.engine, ANONYMOUS);
+    const engine = maskEngine(context.engine, ANONYMOUS);
     return shared.masked.get(() => examine({ ...context, engine, principal: ANONYMOUS }));
   };
 }

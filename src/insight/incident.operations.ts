@@ -5,11 +5,11 @@ import { incidentKinds, type Incident } from './types.ts';
 import { readSeqCursor, readEpoch, writeCursor } from '../operation/page.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
+import { direct, directErrors, planDirective } from '../operation/request-directive.ts';
 import { findById } from '../operation/find-by-id.ts';
-import { cursorField, limitField } from '../job/operations.ts';
+import { cursorField, limitField } from '../operation/page.ts';
 import { showSignal, signalShape } from '../job/shapes.service.ts';
-import { isVisible } from '../access/visibility.operations.ts';
+import { isVisible } from '../operation/visibility.ts';
 
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 

@@ -25,7 +25,7 @@ import { findingId, impactRank, type LiveFinding, type Severity } from './findin
 import { loadCatalog, type Catalog } from '../plugin/catalog.ts';
 import { countFindings, findingShape } from './findings.service.ts';
 import { SharedFigure } from '../job/figures.operations.ts';
-import { bareLedger } from '../access/visibility.operations.ts';
+import { unmaskedLedger } from '../operation/visibility.ts';
 import * as z from 'zod';
 
 /** The findings of a ledger, and what the other parts of `doctor` need from it. */
@@ -298,7 +298,7 @@ export async function readSummary({
   principal,
 }: Pick<Context, 'engine' | 'principal'>): Promise<z.output<typeof summaryShape>> {
   // Evidence contains nothing that only some callers may see, so all callers share it.
-  const ledger = bareLedger(engine.ledger);
+  const ledger = unmaskedLedger(engine.ledger);
   let figure = known.get(ledger);
   if (figure === undefined) {
     const isRoot = principal.tenant === undefined;

@@ -85,7 +85,7 @@ function readProcessMetrics(engine: Engine): MetricFamily[] {
     gauge(
       'ductile_tenants_awake',
       'Ledgers of tenants that are open.',
-      engine.tenants?.awake.length ?? 0,
+      engine.tenants?.open.length ?? 0,
     ),
     counter('ductile_signals_total', 'Signals that this process put on the root ledger.', [
       { labels: {}, value: counts.signalsEmitted },

@@ -13,7 +13,7 @@ import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { describeDisk } from './checks/disk.ts';
 import { figuresOf } from '../job/figures.operations.ts';
-import { planDirective } from '../directive/request.operations.ts';
+import { planDirective } from '../operation/request-directive.ts';
 import { readHealth } from '../plugin/health.operations.ts';
 import { readAllSchedules } from '../schedule/operations.ts';
 import * as z from 'zod';

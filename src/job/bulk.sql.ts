@@ -14,7 +14,7 @@ import { endAsCancelled } from './outcome.ts';
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
 import type { Closing } from '../ledger/commit.ts';
 import { enqueueJobs } from './enqueue.sql.ts';
-import { lockProgress, writeProgress } from '../directive/progress.sql.ts';
+import { lockProgress, writeProgress } from '../directive/lifecycle.sql.ts';
 import { int, text } from '../ledger/row.ts';
 import { jobColumns, toJob } from './job.sql.ts';
 import { settleClosings } from './settle.sql.ts';

@@ -4,7 +4,7 @@ import { limits } from '../base/limits.ts';
 import { duration } from '../base/fields.ts';
 import { commandName, pluginName } from '../config/fields.ts';
 import { defineOperation } from '../operation/define.ts';
-import { direct, directErrors, planDirective, textIn } from '../directive/request.operations.ts';
+import { direct, directErrors, planDirective, textIn } from '../operation/request-directive.ts';
 import { requireJob, jobIdField, jobStatusField } from './operations.ts';
 import { jobShape, showJob } from './shapes.service.ts';
 import { historyKinds } from './directives.ts';

@@ -18,7 +18,7 @@ import { isTerminal, type Job } from './job.ts';
 import type { JobFilter } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { findChildHops } from './enqueue.service.ts';
-import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
+import type { DirectiveExecution, DirectiveDefinition } from '../directive/define.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
 export function cancelJobsDirective(context: LedgerContext): DirectiveDefinition<JobChoice> {
@@ -101,7 +101,12 @@ export function retryJobsDirective(context: LedgerContext): DirectiveDefinition<
   };
 }
 
-function toRetry({ catalog }: LedgerContext, job: Job, { actor }: Asked, hops: number): Retry {
+function toRetry(
+  { catalog }: LedgerContext,
+  job: Job,
+  { actor }: DirectiveExecution,
+  hops: number,
+): Retry {
   const maxAttempts = catalog.plugins.get(job.plugin)?.retry.maxAttempts ?? job.maxAttempts;
   return { of: job.id, job: draftRetry(job, { id: makeId(), actor, maxAttempts, hops }) };
 }
@@ -177,7 +182,7 @@ async function inSteps(
   { ledger, processId }: LedgerContext,
   verb: 'cancel' | 'retry',
   choice: JobChoice,
-  { directiveId, progress: reached, signal }: Asked,
+  { directiveId, progress: reached, signal }: DirectiveExecution,
   work: (jobs: readonly Job[], step: BulkStep) => Promise<BulkProgress>,
 ): Promise<JsonObject> {
   let progress = (reached as BulkProgress | null) ?? (await createProgress(ledger));

@@ -7,7 +7,7 @@ import {
   type Session,
   type Transaction,
 } from '../ledger/dialect.ts';
-import type { DependencyHolder } from '../tenant/outlook.ts';
+import type { DependencyHolder } from '../job/types.ts';
 import { text } from '../ledger/row.ts';
 
 /**

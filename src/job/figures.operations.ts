@@ -5,7 +5,7 @@ import type { AttemptStatistics, QueueStatistics } from '../insight/statistics.s
 import type { Incident } from '../insight/types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { QueueCounts } from './types.ts';
-import { bareLedger } from '../access/visibility.operations.ts';
+import { unmaskedLedger } from '../operation/visibility.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -41,7 +41,7 @@ const known = new WeakMap<Ledger, LedgerFigures>();
 /** Returns the figures of a ledger. They are kept as long as the ledger is open. */
 export function figuresOf(given: Ledger): LedgerFigures {
   // Each caller has its own view of the ledger, which masks rows. Figures contain no rows.
-  const ledger = bareLedger(given);
+  const ledger = unmaskedLedger(given);
   let figures = known.get(ledger);
   if (figures === undefined) known.set(ledger, (figures = makeFigures(ledger)));
   return figures;

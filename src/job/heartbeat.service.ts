@@ -16,7 +16,7 @@ import { endAsReleased } from './outcome.ts';
 import type { Closing } from '../ledger/commit.ts';
 import { toLogFields } from './settle.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
-import type { TenantKeeper } from '../tenant/tenants.ts';
+import type { TenantPool } from '../tenant/tenants.ts';
 
 interface Heartbeat extends Loop {
   /**
@@ -155,7 +155,7 @@ export function makeLiveness(
   { host, version }: { readonly host: Host; readonly version: string },
   lease: SpawnLease,
   dispatcher: Pick<Dispatcher, 'stopAll' | 'stopJob' | 'hasClaim' | 'close' | 'retryNow'>,
-  tenants: Pick<TenantKeeper, 'mourn'> | undefined,
+  tenants: Pick<TenantPool, 'makeAllDue'> | undefined,
 ): Liveness {
   const { ledger, processId, tenant } = context;
   const log = context.log.child('engine');

@@ -16,7 +16,8 @@ import {
 import { submitters } from './job.ts';
 import { defineOperation } from '../operation/define.ts';
 import { ID_LENGTH } from '../operation/find-by-id.ts';
-import { requireJob, jobIdField, limitField } from './operations.ts';
+import { limitField } from '../operation/page.ts';
+import { requireJob, jobIdField } from './operations.ts';
 import { attemptShape, showAttempt } from './shapes.service.ts';
 
 const since = z

@@ -9,6 +9,8 @@ import type { JobFilter, JobPage } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Context } from '../operation/context.ts';
 import {
+  cursorField,
+  limitField,
   readSeqCursor,
   readEpoch,
   writeCursor,
@@ -31,25 +33,14 @@ import {
   showSignal,
   signalShape,
 } from './shapes.service.ts';
-import { isVisible } from '../access/visibility.operations.ts';
+import { isVisible } from '../operation/visibility.ts';
 import { figuresOf, type QueueFigures, type Figure } from './figures.operations.ts';
-
-const ROWS_USUAL = 50;
 
 export const jobIdField = z
   .string()
   .toLowerCase()
   .regex(/^[0-9a-f-]{4,36}$/, 'must be the id of a job, or at least its first 4 characters')
   .describe('the id of a job, or its beginning when that fits only one recent job');
-
-export const limitField = z
-  .int()
-  .min(1)
-  .max(limits.pageRowsMax)
-  .default(ROWS_USUAL)
-  .describe(`how many rows at most (${ROWS_USUAL} unless told)`);
-
-export const cursorField = z.string().max(200).describe('go on after a page: its `next_cursor`');
 
 const totalIs = z
   .enum(['exact', 'at_least'])

@@ -1,9 +1,9 @@
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { PluginSwitch } from '../directive/types.ts';
+import type { PluginSwitch } from './types.ts';
 import type { LedgerContext } from '../engine/context.ts';
-import type { TenantKeeper } from '../tenant/tenants.ts';
+import type { TenantPool } from '../tenant/tenants.ts';
 import type { Dispatcher } from './dispatcher.service.ts';
 import { requireLoadedPlugin } from '../plugin/catalog.ts';
 import {
@@ -22,7 +22,7 @@ import type { DirectiveDefinition } from '../directive/define.service.ts';
 export class Pause {
   readonly #context: LedgerContext;
   readonly #dispatcher: Pick<Dispatcher, 'startClaiming' | 'stopClaiming'>;
-  readonly #tenants: Pick<TenantKeeper, 'awaitPause'> | undefined;
+  readonly #tenants: Pick<TenantPool, 'awaitPause'> | undefined;
   readonly #log: Log;
   #isOn = false;
   #changes = 0;
@@ -30,7 +30,7 @@ export class Pause {
   constructor(
     context: LedgerContext,
     dispatcher: Pick<Dispatcher, 'startClaiming' | 'stopClaiming'>,
-    tenants: Pick<TenantKeeper, 'awaitPause'> | undefined,
+    tenants: Pick<TenantPool, 'awaitPause'> | undefined,
   ) {
     this.#context = context;
     this.#dispatcher = dispatcher;

@@ -3,7 +3,7 @@ import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
 import type { Closing } from '../ledger/commit.ts';
-import type { Fact } from './types.ts';
+import type { Fact, PluginSwitch } from './types.ts';
 import { fence, fenceColumns, toFenceRow } from './attempt.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { rangeAfter, readWalk, type WalkStream } from '../ledger/walk.ts';
@@ -215,3 +215,15 @@ const insertFacts = defineRows({
     select ${r('seq')}, ${r('plugin_name')}, ${r('fact_type')}, ${r('job_id')}, ${r('command')},
       ${r('fact_json')}, ${d.now} ${r.from} where true`,
 });
+
+export async function listDisabledPlugins(session: Session): Promise<PluginSwitch[]> {
+  const rows = await session.run(
+    `select * from ${session.dialect.table('plugin_switches')} where enabled = 0
+      order by plugin_name`,
+  );
+  return rows.map((row) => ({
+    plugin: text(row, 'plugin_name'),
+    changedBy: text(row, 'changed_by'),
+    changedAt: text(row, 'changed_at'),
+  }));
+}

@@ -10,7 +10,7 @@ import type {
   UnrunnableRequest,
 } from './types.ts';
 import type { LastLoad } from '../schedule/types.ts';
-import { listUnattended } from '../directive/directive.sql.ts';
+import { listAbandoned } from '../directive/lifecycle.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { jobColumns, toJob } from './job.sql.ts';
 import { isReady, withWaiting } from './queue.sql.ts';
@@ -119,7 +119,7 @@ export async function listOrphans(session: Session, request: OrphanRequest): Pro
       order by job_queue.seq + 0`,
     [request.self, cut],
   );
-  const directives = await listUnattended(session, request.self, request.staleMs);
+  const directives = await listAbandoned(session, request.self, request.staleMs);
   const byProcess = new Map<string, Job[]>(stale.map((row) => [text(row, 'id'), []]));
   for (const { processId } of directives) byProcess.set(processId, byProcess.get(processId) ?? []);
   for (const job of left.map(toJob)) {

@@ -13,7 +13,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { formatDuration } from '../base/quantity.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
-import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
+import type { DirectiveExecution, DirectiveDefinition } from '../directive/define.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { Directives } from '../directive/request.service.ts';
 import { RUNTIME_SOURCE } from '../signal/signal.ts';
@@ -138,7 +138,7 @@ async function planPrune(
 async function pruneAll(
   { ledger, config }: LedgerContext,
   choice: PruneChoice,
-  { signal }: Asked,
+  { signal }: DirectiveExecution,
 ): Promise<JsonObject> {
   const rows: Record<string, number> = {};
   for (const { what, olderThanMs } of agesOf(config, choice)) {

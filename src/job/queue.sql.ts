@@ -9,9 +9,14 @@ import {
   type Session,
   type Transaction,
 } from '../ledger/dialect.ts';
-import type { PromotionResult, QueueCounts, QueueLimit } from './types.ts';
+import type {
+  PromotionResult,
+  QueueCounts,
+  QueueLimit,
+  QueuePosition,
+  RunningJob,
+} from './types.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
-import type { Line, RunningJob } from '../tenant/outlook.ts';
 import { hasNoKey, writeKeyHeads } from './dependency.sql.ts';
 
 /** Selects ready jobs. It repeats the condition of their index word for word, so that it is used. */
@@ -134,7 +139,7 @@ const AHEAD_MAX = 1000;
 export async function readQueuePosition(
   session: Session,
   { plugin, seq }: Pick<Job, 'plugin' | 'seq'>,
-): Promise<Line> {
+): Promise<QueuePosition> {
   const jobs = session.dialect.table('job_queue');
   const running = await session.run(
     `select id, plugin, command, started_at, claim_expires_at, claimed_by, dedupe_key,

@@ -15,7 +15,7 @@ import { followDeath, noConsequences } from '../pipeline/follow-job.ts';
 import type { FollowRules } from '../pipeline/follow-rules.ts';
 import { toLogFields } from './settle.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
-import type { TenantKeeper } from '../tenant/tenants.ts';
+import type { TenantPool } from '../tenant/tenants.ts';
 
 /** Unrunnable jobs that are ended in one transaction. */
 const UNRUNNABLE_MAX = 100;
@@ -43,7 +43,7 @@ export interface Reaper extends Service {
 export function makeReaper(
   context: LedgerContext,
   mayReap: () => boolean,
-  tenants: Pick<TenantKeeper, 'mourn'> | undefined,
+  tenants: Pick<TenantPool, 'makeAllDue'> | undefined,
 ): Reaper {
   const { ledger, processId } = context;
   const log = context.log.child('reaper');
@@ -59,7 +59,7 @@ export function makeReaper(
       try {
         // Mark the tenants as due first. After the row of the process is deleted, no other process
         // would look for its claims in them.
-        await tenants?.mourn();
+        await tenants?.makeAllDue();
         recovered += await reapProcess(orphan, staleMs, context);
       } catch (error) {
         // A failure to recover one process must not block the others.

@@ -1,25 +1,18 @@
 import * as z from 'zod';
-import { duration, nonBlankText, moment } from '../base/fields.ts';
+import { duration, nonBlankText } from '../base/fields.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { TRACE_KEY } from '../base/trace.ts';
 import { refuseLoop } from './job.ts';
 import type { RunSubmission } from '../pipeline/run/start.service.ts';
-import type { JobSubmission } from './enqueue.service.ts';
 import type { Context } from '../operation/context.ts';
+import { dueFields, toDue } from '../operation/due.ts';
 import { DuctileError } from '../base/errors.ts';
 import { formatDuration } from '../base/quantity.ts';
 import { admitWaiter } from './completion.service.ts';
 
-/** The options of every operation that starts work later. */
-export const dueFields = {
-  run_at: moment().optional().describe('start it at this time, not before'),
-  delay: duration({ minMs: 0, maxMs: limits.delayMsMax })
-    .optional()
-    .describe('start it after this time, not before'),
-};
-
 /** The options of every operation that starts a job or a run. */
+
 export const startFields = {
   context: z
     .record(z.string(), z.unknown())
@@ -75,22 +68,6 @@ function baggageOf(
 /** Returns whether the start is delayed. Callers don't wait for a delayed start by default. */
 export function isDelayed({ run_at: at, delay }: StartInput): boolean {
   return at !== undefined || (delay ?? 0) > 0;
-}
-
-/** Translates `run_at` or `delay`. Throws if both are set. */
-export function toDue({
-  run_at: at,
-  delay: inMs,
-}: {
-  readonly run_at?: string | undefined;
-  readonly delay?: number | undefined;
-}): Pick<JobSubmission, 'due'> {
-  if (at !== undefined && inMs !== undefined) {
-    const message = 'give either run_at or delay, not both';
-    throw new DuctileError('INPUT_INVALID', message, { place: 'delay' });
-  }
-  if (at !== undefined) return { due: { at } };
-  return inMs === undefined ? {} : { due: { inMs } };
 }
 
 export function waitField() {

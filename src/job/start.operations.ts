@@ -12,8 +12,8 @@ import { type Job, isTerminal } from './job.ts';
 import type { EnqueueResult } from './types.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
+import { toDue } from '../operation/due.ts';
 import {
-  toDue,
   startFields,
   toStartRequest,
   limitWait,
@@ -26,7 +26,7 @@ import { requirePlugin, type Plugin } from '../plugin/catalog.ts';
 import { requireJob, jobIdField } from './operations.ts';
 import type { Need } from '../access/scopes.ts';
 import { jobShape, showJob } from './shapes.service.ts';
-import { readSight, coverAttempt, coverJob } from '../access/visibility.operations.ts';
+import { readVisibility, maskAttempt, maskJob } from '../operation/visibility.ts';
 
 export const dependencyField = dependencyKey()
   .optional()
@@ -205,9 +205,9 @@ export async function showStartedJob(
   if (waitMs === 0 && !isDuplicate) return { job_id: jobId, status: 'queued', plugin, command };
   const read = await readAccepted(context, duplicateOf ?? jobId, waitMs);
   const { isStill } = read;
-  const sight = await readSight(context, read.job);
-  const job = coverJob(read.job, sight);
-  const attempt = read.attempt && coverAttempt(read.attempt, sight);
+  const visibility = await readVisibility(context, read.job);
+  const job = maskJob(read.job, visibility);
+  const attempt = read.attempt && maskAttempt(read.attempt, visibility);
   if (waitMs === 0) return { ...showJob(job), duplicate: true };
   return {
     ...showJob(job),

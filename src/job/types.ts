@@ -283,3 +283,37 @@ export interface HealthNote {
   readonly reason: string | null;
   readonly jobId: string;
 }
+
+/** A job that holds a dependency key. */
+export interface DependencyHolder {
+  readonly id: string;
+  readonly isRunning: boolean;
+}
+
+/** The position of a ready job in the queue. */
+export interface QueuePosition {
+  /** Running jobs of this ledger on all hosts. */
+  readonly running: readonly RunningJob[];
+  /** Ready jobs of its plugin before it, counted up to a limit. */
+  readonly ahead: number;
+}
+
+export type RunningJob = Pick<
+  Job,
+  | 'id'
+  | 'plugin'
+  | 'command'
+  | 'startedAt'
+  | 'claimExpiresAt'
+  | 'claimedBy'
+  | 'dedupeKey'
+  | 'dependencyKey'
+  | 'suspect'
+>;
+
+/** A plugin that was disabled. */
+export interface PluginSwitch {
+  readonly plugin: string;
+  readonly changedBy: string;
+  readonly changedAt: Timestamp;
+}

@@ -5,17 +5,16 @@ import {
   findCredential,
   findSealedPayloads,
   listCredentials,
-  listSealedUnder,
-  noteCredentialUse,
-  reseal,
+  listSealedRows,
+  recordCredentialUse,
+  updateSeals,
 } from '../access/credential.sql.ts';
 import {
   claimTokenNames,
   describeTakenName,
-  listSwitchedOff,
   listTokenOrigins,
   listTokens,
-  noteTokenUse,
+  recordTokenUse,
 } from '../access/token.sql.ts';
 import {
   findSnapshot,
@@ -28,15 +27,11 @@ import {
 import {
   approveDirective,
   cancelDirective,
+  closeDirective,
   listDueDirectives,
   releaseDirective,
-} from '../directive/deferred.sql.ts';
-import {
-  readDirectivePage,
-  closeDirective,
-  findDirective,
-  listDirectives,
-} from '../directive/directive.sql.ts';
+} from '../directive/lifecycle.sql.ts';
+import { findDirective, listDirectives, readDirectivePage } from '../directive/directive.sql.ts';
 import type { Directive } from '../directive/directive.ts';
 import {
   listDeadJobs,
@@ -71,7 +66,7 @@ import {
   readQueuePosition,
 } from '../job/queue.sql.ts';
 import { listHealth, recordHealth, requireInits, reviewHealth } from '../job/plugin-init.sql.ts';
-import { listFacts, readState } from '../job/plugin-state.sql.ts';
+import { listDisabledPlugins, listFacts, readState } from '../job/plugin-state.sql.ts';
 import {
   listExpiredClaims,
   recordHeartbeat,
@@ -86,8 +81,8 @@ import { closeKey, openKey } from '../operation/idempotency.sql.ts';
 import {
   installationsVersion,
   listInstallations,
-  listProvenance,
-  noteInstallation,
+  listProvisionRows,
+  recordInstallationError,
 } from '../package/installation.sql.ts';
 import { releaseBranch, claimBranches } from '../pipeline/run/claim-branch.sql.ts';
 import { findGraph, readBase, readContext } from '../pipeline/run/load-branch.sql.ts';
@@ -117,7 +112,7 @@ import {
 import { insertEmissions } from '../signal/emit.sql.ts';
 import { replayStep } from '../signal/replay.sql.ts';
 import { readSignalPage, countSignalGroups, listSignals } from '../signal/signal.sql.ts';
-import { notePruned, readOutlook, readUsage } from '../tenant/due-work.sql.ts';
+import { recordPruned, readWorkload, readUsage } from '../tenant/workload.sql.ts';
 import {
   addTenant,
   addTenantKey,
@@ -206,7 +201,7 @@ export const nouns = {
   plugins: {
     readState: finds(readState),
     listFacts: reads(listFacts),
-    listDisabled: reads(listSwitchedOff),
+    listDisabled: reads(listDisabledPlugins),
     requireInits: writes(requireInits),
     recordHealth: writes(recordHealth),
     reviewHealth: writes(reviewHealth),
@@ -215,7 +210,7 @@ export const nouns = {
   history: {
     prune: writes(pruneRows, 'prune'),
     countPrunable: reads(countPrunable),
-    recordPruned: writes(notePruned),
+    recordPruned: writes(recordPruned),
   },
   signals: {
     emit: writes(insertEmissions, 'enqueue'),
@@ -291,18 +286,18 @@ export const nouns = {
     listOrigins: reads(listTokenOrigins),
     describeTakenName: reads(describeTakenName),
     claimNames: writes(claimTokenNames),
-    recordUse: writes(noteTokenUse),
+    recordUse: writes(recordTokenUse),
   },
   credentials: {
     list: reads(listCredentials),
     find: finds(findCredential),
-    recordUse: writes(noteCredentialUse),
+    recordUse: writes(recordCredentialUse),
   },
   seals: {
-    list: reads(listSealedUnder),
+    list: reads(listSealedRows),
     listKeyIds: reads(listSealKeyIds),
     count: reads(countSeals),
-    replace: writes(reseal),
+    replace: writes(updateSeals),
   },
   snapshots: {
     insert: writes(recordSnapshot),
@@ -324,9 +319,9 @@ export const nouns = {
   },
   installations: {
     list: reads(listInstallations),
-    listProvenance: reads(listProvenance),
+    listProvisions: reads(listProvisionRows),
     readVersion: reads(installationsVersion),
-    recordError: writes(noteInstallation),
+    recordError: writes(recordInstallationError),
   },
   webhooks: {
     accept: writes(acceptDeliveries, 'enqueue'),
@@ -358,7 +353,7 @@ export const nouns = {
     findByKey: finds(tenantOfKey),
   },
   workload: {
-    readDue: reads(readOutlook),
+    readDue: reads(readWorkload),
     readUsage: reads(readUsage),
   },
   meta: {

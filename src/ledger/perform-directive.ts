@@ -10,7 +10,7 @@ import { resetBreakers } from '../schedule/breaker.sql.ts';
 import { cancelJob, retryJobs } from '../job/bulk.sql.ts';
 import { deleteCredential, setCredential } from '../access/credential.sql.ts';
 import { cancelRun, decideStep } from '../pipeline/run/change.sql.ts';
-import { changeInstallation, install } from '../package/installation.sql.ts';
+import { changeInstallation, insertInstallation } from '../package/installation.sql.ts';
 import { writeMeta } from './meta.ts';
 import { reviveRun } from '../pipeline/run/revive.sql.ts';
 import { pauseSchedule } from '../schedule/schedule.sql.ts';
@@ -39,7 +39,7 @@ export async function performDirective(
   if (work.kind === 'webhook.create') return createWebhook(tx, work.webhook, actor);
   if (work.kind === 'webhook.change') return changeWebhook(tx, work.change, actor);
   if (work.kind === 'webhook.delete') return deleteWebhook(tx, work.webhookId);
-  if (work.kind === 'package.install') return install(tx, work.installation, actor);
+  if (work.kind === 'package.install') return insertInstallation(tx, work.installation, actor);
   if (work.kind === 'package.change') return changeInstallation(tx, work.change);
   if (work.kind === 'token.create') return createToken(tx, work.token, actor);
   if (work.kind === 'token.revoke') return revokeToken(tx, work.tokenId);

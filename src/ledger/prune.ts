@@ -1,7 +1,7 @@
 import type { Dialect, Row, Session, TableName, Transaction } from './dialect.ts';
 import type { MetaKey } from './meta.ts';
 import type { PrunableKind, PruneRequest } from '../job/types.ts';
-import { dropSealedPayloads } from '../access/credential.sql.ts';
+import { deleteSealedPayloads } from '../access/credential.sql.ts';
 import { int, text } from './row.ts';
 
 /** Deletes a bounded number of rows that are past their retention. Returns how many. */
@@ -16,7 +16,7 @@ export async function pruneRows(tx: Transaction, request: PruneRequest): Promise
     [-request.olderThanMs, request.limit],
   );
   if (what === 'attempts' && deleted.length > 0) await recordPrunedTo(tx, deleted);
-  if (what === 'signals') dropSealedPayloads(tx, deleted);
+  if (what === 'signals') deleteSealedPayloads(tx, deleted);
   return deleted.length;
 }
 

@@ -1,7 +1,7 @@
 import { readdirSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { LedgerLocation } from './open.ts';
-import { tenantSchema } from '../tenant/types.ts';
+import { tenantSchema } from '../tenant/tenants.ts';
 
 /** The location of the root ledger, and the directory with the SQLite files of the tenants. */
 export type RootLocation = LedgerLocation & { readonly dir: string };

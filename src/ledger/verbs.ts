@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../base/limits.ts';
-import { releaseDirective, startDirective } from '../directive/deferred.sql.ts';
-import { closeDirective, insertDirective } from '../directive/directive.sql.ts';
+import { closeDirective, releaseDirective, startDirective } from '../directive/lifecycle.sql.ts';
+import { insertDirective } from '../directive/directive.sql.ts';
 import { deleteProcess, isProcessAlive } from '../job/process.sql.ts';
 import { releaseProcessBranches } from '../pipeline/run/claim-branch.sql.ts';
 import { noRunEvents } from '../pipeline/run/changes.ts';
@@ -19,7 +19,7 @@ import {
 } from '../signal/event-feed.sql.ts';
 import { makeHorizon, type HorizonState } from '../signal/event-horizon.sql.ts';
 import { awakeTenants } from '../tenant/tenant.sql.ts';
-import { tenantSchema } from '../tenant/types.ts';
+import { tenantSchema } from '../tenant/tenants.ts';
 import type { Closing, ReapRequest, Settlement } from './commit.ts';
 import type { CommitName, Session, Store, Transaction } from './dialect.ts';
 import { performDirective } from './perform-directive.ts';

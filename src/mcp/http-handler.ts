@@ -4,7 +4,7 @@ import { isObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Context } from '../operation/context.ts';
 import { invoke } from '../operation/invoke.ts';
-import { listCommands } from '../access/offered.operations.ts';
+import { listCommands } from '../operation/offered.ts';
 import { runOnce } from '../operation/idempotency.ts';
 import { createToolServer, type ToolSelection } from './tool-server.ts';
 import { createResultStore, type ResultStore } from './result-store.ts';

@@ -3,7 +3,7 @@ import { isObject, type JsonObject, toCanonicalJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Effect, JsonOutput, Operation } from '../operation/define.ts';
-import { mayUse, type OfferedCommand } from '../access/offered.operations.ts';
+import { mayUse, type OfferedCommand } from '../operation/offered.ts';
 import { compactResult } from '../operation/result/compact-result.ts';
 import { describeResult } from '../operation/schema.ts';
 import {

@@ -6,7 +6,7 @@ import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { formatDuration } from '../base/quantity.ts';
 import { toVisibleText } from '../base/text.ts';
-import type { OfferedCommand } from '../access/offered.operations.ts';
+import type { OfferedCommand } from '../operation/offered.ts';
 import { runPlugin } from '../job/start.operations.ts';
 import { operations } from '../operation/all.ts';
 import type { Context } from '../operation/context.ts';

@@ -31,7 +31,7 @@ import {
   approveDirectiveOperation,
   cancelDirectiveOperation,
   listDirectivesOperation,
-  requestDirective,
+  requestDirectiveOperation,
   showDirectiveOperation,
 } from '../directive/operations.ts';
 import { systemBackup, systemExport } from '../backup/operations.ts';
@@ -214,7 +214,7 @@ export const operations: readonly Operation[] = [
   disablePlugin,
   listDirectivesOperation,
   showDirectiveOperation,
-  requestDirective,
+  requestDirectiveOperation,
   approveDirectiveOperation,
   cancelDirectiveOperation,
   createTenant,

@@ -1,7 +1,7 @@
 import { readUserName } from '../base/account.ts';
 import type { Config } from '../config/config.ts';
 import type { Engine } from '../engine/engine.ts';
-import { makePrincipal, type Principal } from '../access/principal.service.ts';
+import { makePrincipal, type Principal } from '../access/tokens.service.ts';
 import type { SubmittedBy } from '../job/job.ts';
 import type { IsolationState } from '../plugin/isolation.ts';
 import type { Extras } from './extras.ts';

@@ -2,12 +2,12 @@ import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { REDACTED } from '../base/secrets.ts';
-import { authorize } from '../access/authorize.operations.ts';
+import { authorize } from './authorize.ts';
 import type { Context } from './context.ts';
 import { isOffered, type JsonOutput, type Operation } from './define.ts';
 import { checkFieldNames, pickFields, readFieldNames } from './result/pick-fields.ts';
 import { describeResult } from './schema.ts';
-import { seesHidden, veilEngine } from '../access/visibility.operations.ts';
+import { canSeeHidden, maskEngine } from './visibility.ts';
 import { hasFields, readWriteMode } from './request.ts';
 import * as z from 'zod';
 
@@ -43,8 +43,8 @@ function maskContext({ effect, http, needs }: Operation, context: Context): Cont
   const isStream = isOffered(http) && http.isStream === true;
   // Operations on files have no engine, and may be called without one.
   if (effect !== 'read' || isStream || needs === 'files') return context;
-  if (seesHidden(context.principal)) return context;
-  return { ...context, engine: veilEngine(context.engine, context.principal) };
+  if (canSeeHidden(context.principal)) return context;
+  return { ...context, engine: maskEngine(context.engine, context.principal) };
 }
 
 /** Splits the names of the fields to return from the input. */

@@ -18,6 +18,18 @@ export const pageFields = {
     .describe('continue after a page: its `next_cursor`'),
 };
 
+const ROWS_USUAL = 50;
+
+/** The fields of long lists, which a page reads with a cursor of `cursor.ts`. */
+export const limitField = z
+  .int()
+  .min(1)
+  .max(limits.pageRowsMax)
+  .default(ROWS_USUAL)
+  .describe(`how many rows at most (${ROWS_USUAL} unless told)`);
+
+export const cursorField = z.string().max(200).describe('go on after a page: its `next_cursor`');
+
 export const nextCursorField = z
   .string()
   .nullable()

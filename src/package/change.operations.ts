@@ -3,7 +3,7 @@ import { nonBlankText } from '../base/fields.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { direct, directErrors, planDirective, textIn } from '../directive/request.operations.ts';
+import { direct, directErrors, planDirective, textIn } from '../operation/request-directive.ts';
 import { packageField } from './operations.ts';
 
 const config = z
@@ -154,14 +154,14 @@ async function change(
   };
 }
 
-/** Secrets aren't recorded; only the response contains them. */
+/** New secrets aren't recorded: only the first response contains them. */
 function showWebhooks({ webhooks, secrets }: JsonObject) {
   if (!Array.isArray(webhooks)) return {};
   const ids = webhooks.filter((id) => typeof id === 'string');
-  const made = isObject(secrets) ? secrets : {};
+  const newSecrets = isObject(secrets) ? secrets : {};
   return {
     webhooks: ids.map((id) => {
-      const secret = made[id];
+      const secret = newSecrets[id];
       return {
         id,
         path: `/hooks/${id}`,

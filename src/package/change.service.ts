@@ -19,24 +19,20 @@ import {
 import type { DirectiveType } from '../directive/directive.ts';
 import type { InstallationChange, InstallationContent, InstallationRow } from './types.ts';
 import { readProvides, type Package } from './package.ts';
-import { compareProvisions, describeProvisions, provisionsOf } from './provision.ts';
+import { compareProvisions, describeProvisions, listProvisions } from './provision.ts';
 import { compareVersions } from './version.ts';
 import type { DirectiveDefinition, RoleNeed } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
-import { makeContent, readStanding, refuseUnfit } from './installer.service.ts';
+import { createContent, readInstallations, refuseUnfit } from './installer.service.ts';
 import { toInstalled } from './installations.service.ts';
-import { findNewPrograms } from './compatibility.service.ts';
-import {
-  refreshWebhooks,
-  draftWebhookMoves,
-  checkInstallationWebhooks,
-} from './webhooks.service.ts';
+import { findNewOperatorKeys } from './compatibility.service.ts';
+import { applyWebhooks, prepareWebhooks, refuseWebhooks } from './webhooks.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { Config } from '../config/config.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import type { WebhookIntake } from '../webhook/webhooks.ts';
 
-/** What changes of installations use, beside the ledger. */
+/** The services that install packages. */
 export interface Provisioner {
   readonly context: LedgerContext;
   readonly webhookIntake: WebhookIntake;
@@ -47,34 +43,36 @@ export interface Provisioner {
   readonly renew: () => Promise<void>;
 }
 
-export function registerPackageDirectives(directives: Directives, by: Provisioner): void {
-  directives.registerDirective(installDirective(by));
-  directives.registerDirective(upgradeDirective(by));
-  directives.registerDirective(switchDirective(by, enableType, 'installed'));
-  directives.registerDirective(switchDirective(by, disableType, 'disabled'));
-  directives.registerDirective(switchDirective(by, uninstallType, 'uninstalled'));
+export function registerPackageDirectives(directives: Directives, provisioner: Provisioner): void {
+  directives.registerDirective(installDirective(provisioner));
+  directives.registerDirective(upgradeDirective(provisioner));
+  directives.registerDirective(switchDirective(provisioner, enableType, 'installed'));
+  directives.registerDirective(switchDirective(provisioner, disableType, 'disabled'));
+  directives.registerDirective(switchDirective(provisioner, uninstallType, 'uninstalled'));
 }
 
-/** The installation's id is the directive's, so that every signal of it can name it. */
-function installDirective(by: Provisioner): DirectiveDefinition<InstallChoice> {
-  const { context, webhookIntake: intake, compile } = by;
+/** Installs a package. The installation has the id of its directive, so that all signals can name it. */
+function installDirective(provisioner: Provisioner): DirectiveDefinition<InstallChoice> {
+  const { context, webhookIntake: intake, compile } = provisioner;
   const { ledger } = context;
   const prepare = async (choice: InstallChoice, id: string) => {
-    const found = pick(by, choice);
-    const { version: plannedAt, rows } = await readStanding(ledger);
-    const there = rows.find(({ slug }) => slug === found.slug);
-    if (there !== undefined) throw installed(there);
-    const content = await makeContent(found, choice.config, context);
-    const one = toOne(id, found, content);
+    const found = pickFiles(provisioner, choice);
+    const { version: plannedAt, rows } = await readInstallations(ledger);
+    const existing = rows.find(({ slug }) => slug === found.slug);
+    if (existing !== undefined) throw createInstalledError(existing);
+    const content = await createContent(found, choice.config, context);
+    const one = toInstalledPackage(id, found, content);
     refuseUnfit(found, one, rows, context, compile);
-    const change = { row: undefined, webhooks: one.provides.webhooks, isOn: true };
-    await checkInstallationWebhooks(change, context, intake);
-    return { found, content, plannedAt, change };
+    const request = { row: undefined, webhooks: one.provides.webhooks, isOn: true };
+    await refuseWebhooks(request, context, intake);
+    return { found, content, plannedAt, request };
   };
   return {
     ...installType,
-    resolve: (choice) => Promise.resolve({ ...choice, ...contentsOf(pick(by, choice)) }),
-    roleFor: (choice) => roleForContent(pick(by, choice), choice.config, undefined, context),
+    resolve: (choice) =>
+      Promise.resolve({ ...choice, ...versionOf(pickFiles(provisioner, choice)) }),
+    roleFor: (choice) =>
+      roleForContent(pickFiles(provisioner, choice), choice.config, undefined, context),
     async plan(choice) {
       const { found, content } = await prepare(choice, '');
       return [
@@ -83,54 +81,54 @@ function installDirective(by: Provisioner): DirectiveDefinition<InstallChoice> {
       ];
     },
     async prepare(choice, { directiveId }) {
-      const { found, content, plannedAt, change } = await prepare(choice, directiveId);
+      const { found, content, plannedAt, request } = await prepare(choice, directiveId);
       const { slug } = found;
-      const { webhooks, ...revealed } = await draftWebhookMoves(change, context);
+      const { webhooks, ...revealed } = await prepareWebhooks(request, context);
       const installation = { id: directiveId, slug, directiveId, plannedAt, webhooks, ...content };
       return { work: { kind: 'package.install', installation }, ...revealed };
     },
-    after: (_choice, result) => heed(by, result),
+    after: (_choice, result) => applyChange(provisioner, result),
   };
 }
 
-function upgradeDirective(by: Provisioner): DirectiveDefinition<UpgradeChoice> {
-  const { context, webhookIntake: intake, compile } = by;
+function upgradeDirective(provisioner: Provisioner): DirectiveDefinition<UpgradeChoice> {
+  const { context, webhookIntake: intake, compile } = provisioner;
   const { ledger } = context;
   const prepare = async (choice: UpgradeChoice) => {
-    const { version: plannedAt, rows } = await readStanding(ledger);
-    const row = mustFind(rows, choice);
-    const found = pick(by, choice);
+    const { version: plannedAt, rows } = await readInstallations(ledger);
+    const row = requireInstallation(rows, choice);
+    const found = pickFiles(provisioner, choice);
     const config = choice.config ?? (parseJson(row.config) as JsonObject);
-    const content = await makeContent(found, config, context);
-    refuseBackwards(row, content, choice);
+    const content = await createContent(found, config, context);
+    refuseDowngrade(row, content, choice);
     const others = rows.filter(({ id }) => id !== row.id);
-    const one = toOne(row.id, found, content);
+    const one = toInstalledPackage(row.id, found, content);
     refuseUnfit(found, one, others, context, compile);
     const isOn = row.status !== 'disabled';
-    const change = { row, webhooks: one.provides.webhooks, isOn };
-    await checkInstallationWebhooks(change, context, intake);
-    return { row, found, content, plannedAt, change };
+    const request = { row, webhooks: one.provides.webhooks, isOn };
+    await refuseWebhooks(request, context, intake);
+    return { row, found, content, plannedAt, request };
   };
   return {
     ...upgradeType,
     resolve: async (choice) => ({
       ...choice,
-      ...contentsOf(pick(by, choice)),
-      ...(await idOf(by, choice)),
+      ...versionOf(pickFiles(provisioner, choice)),
+      ...(await findId(provisioner, choice)),
     }),
     async roleFor(choice) {
-      const { rows } = await readStanding(ledger);
-      const row = mustFind(rows, choice);
+      const { rows } = await readInstallations(ledger);
+      const row = requireInstallation(rows, choice);
       const config = choice.config ?? (parseJson(row.config) as JsonObject);
-      return await roleForContent(pick(by, choice), config, row, context);
+      return await roleForContent(pickFiles(provisioner, choice), config, row, context);
     },
     async plan(choice) {
       const { row, found, content } = await prepare(choice);
-      const change = compareProvisions(provisionsIn(row), content.provisions);
-      const isOther = row.version === found.version && row.hash !== found.hash;
+      const change = compareProvisions(readProvisions(row), content.provisions);
+      const hasNewFiles = row.version === found.version && row.hash !== found.hash;
       const words = [
         `${found.slug} would go from ${row.version} to ${found.version}`,
-        isOther ? 'whose files have changed' : [],
+        hasNewFiles ? 'whose files have changed' : [],
         choice.config === undefined ? [] : 'with another configuration',
       ];
       return [
@@ -142,83 +140,83 @@ function upgradeDirective(by: Provisioner): DirectiveDefinition<UpgradeChoice> {
       ];
     },
     async prepare(choice, { directiveId }) {
-      const { row, content, plannedAt, change } = await prepare(choice);
-      const to = change.isOn ? 'installed' : 'disabled';
-      const { webhooks, ...revealed } = await draftWebhookMoves(change, context);
+      const { row, content, plannedAt, request } = await prepare(choice);
+      const to = request.isOn ? 'installed' : 'disabled';
+      const { webhooks, ...revealed } = await prepareWebhooks(request, context);
       const planned = { directiveId, plannedAt, to, content, webhooks } as const;
       return {
-        work: { kind: 'package.change', change: { ...nameOf(row), ...planned } },
+        work: { kind: 'package.change', change: { ...toName(row), ...planned } },
         ...revealed,
       };
     },
-    after: (_choice, result) => heed(by, result),
+    after: (_choice, result) => applyChange(provisioner, result),
   };
 }
 
 function switchDirective(
-  by: Provisioner,
+  provisioner: Provisioner,
   type: DirectiveType<InstallationChoice>,
   to: InstallationChange['to'],
 ): DirectiveDefinition<InstallationChoice> {
-  const { context, compile } = by;
+  const { context, compile } = provisioner;
   const prepare = async (choice: InstallationChoice) => {
-    const { version: plannedAt, rows } = await readStanding(context.ledger);
-    const row = mustFind(rows, choice);
+    const { version: plannedAt, rows } = await readInstallations(context.ledger);
+    const row = requireInstallation(rows, choice);
     const others = rows.filter(({ id }) => id !== row.id);
     if (to === 'installed') refuseUnfit(undefined, toInstalled(row), others, context, compile);
     return { row, plannedAt };
   };
   return {
     ...type,
-    resolve: async (choice) => ({ ...choice, ...(await idOf(by, choice)) }),
+    resolve: async (choice) => ({ ...choice, ...(await findId(provisioner, choice)) }),
     async plan(choice) {
       const { row } = await prepare(choice);
-      const memory = 'The state and the facts of its plugins would be deleted, for good.';
-      return [...planSwitch(row, to), ...(choice.purge === true ? [memory] : [])];
+      const purged = 'The state and the facts of its plugins would be deleted, for good.';
+      return [...planSwitch(row, to), ...(choice.purge === true ? [purged] : [])];
     },
     async prepare(choice, { directiveId }) {
       const { row, plannedAt } = await prepare(choice);
-      const plugins = provisionsIn(row).filter(({ kind }) => kind === 'plugin');
+      const plugins = readProvisions(row).filter(({ kind }) => kind === 'plugin');
       const purge = choice.purge === true ? plugins.map(({ name }) => name) : [];
-      const left = to === 'uninstalled' ? [] : readProvides(row.provisioned).webhooks;
+      const remaining = to === 'uninstalled' ? [] : readProvides(row.provisioned).webhooks;
       const isOn = to === 'installed';
-      const { webhooks, ...revealed } = await draftWebhookMoves(
-        { row, webhooks: left, isOn },
+      const { webhooks, ...revealed } = await prepareWebhooks(
+        { row, webhooks: remaining, isOn },
         context,
       );
-      const change = { ...nameOf(row), directiveId, plannedAt, to, purge, webhooks };
+      const change = { ...toName(row), directiveId, plannedAt, to, purge, webhooks };
       return { work: { kind: 'package.change', change }, ...revealed };
     },
-    after: (_choice, result) => heed(by, result),
+    after: (_choice, result) => applyChange(provisioner, result),
   };
 }
 
-/** Keys that a manifest marks as `operator` decide which programs run: only an owner sets them. */
+/** Returns the role for new operator keys. They decide which programs run, so only an owner sets them. */
 async function roleForContent(
   found: Package,
   config: JsonObject,
   row: InstallationRow | undefined,
   context: LedgerContext,
 ): Promise<RoleNeed | undefined> {
-  const { provisioned } = await makeContent(found, config, context);
+  const { provisioned } = await createContent(found, config, context);
   const before = row === undefined ? {} : readProvides(row.provisioned).plugins;
   const { catalog } = context.generation;
-  const [own] = findNewPrograms(readProvides(provisioned).plugins, before, catalog);
+  const [own] = findNewOperatorKeys(readProvides(provisioned).plugins, before, catalog);
   if (own === undefined) return undefined;
   return { role: 'owner', what: keyText(['plugins', own.plugin, 'config', own.key]) };
 }
 
-/** First what its webhooks start, then what they are. */
-async function heed(by: Provisioner, result: JsonObject): Promise<void> {
-  await by.renew();
-  await refreshWebhooks(by.context, by.webhookIntake, result);
+/** Activates a change in this process: first the targets of its webhooks, then the webhooks. */
+async function applyChange(provisioner: Provisioner, result: JsonObject): Promise<void> {
+  await provisioner.renew();
+  await applyWebhooks(provisioner.context, provisioner.webhookIntake, result);
 }
 
 function planSwitch(row: InstallationRow, to: InstallationChange['to']): string[] {
   const { slug, version, status } = row;
-  const isThere = to === 'installed' ? status === 'installed' : status === to;
-  if (isThere) return [`${slug} ${version} is ${to} already; nothing would change.`];
-  const all = provisionsIn(row);
+  const isUnchanged = to === 'installed' ? status === 'installed' : status === to;
+  if (isUnchanged) return [`${slug} ${version} is ${to} already; nothing would change.`];
+  const all = readProvisions(row);
   if (to === 'installed') {
     return [`${slug} ${version} would be in force again.`, ...describeProvisions(all, 'added')];
   }
@@ -229,7 +227,7 @@ function planSwitch(row: InstallationRow, to: InstallationChange['to']): string[
   return [`${slug} ${version} would be uninstalled.`, ...gone, jobs, end];
 }
 
-function refuseBackwards(
+function refuseDowngrade(
   row: InstallationRow,
   content: InstallationContent,
   { allow_downgrade: mayGoBack }: UpgradeChoice,
@@ -251,8 +249,8 @@ function refuseBackwards(
   });
 }
 
-/** What somebody asked for or approved is what they saw, and not what its files say since. */
-function pick({ packageRoots }: Provisioner, choice: InstallChoice | UpgradeChoice): Package {
+/** Finds the files of a package. They must be those that were requested or approved. */
+function pickFiles({ packageRoots }: Provisioner, choice: InstallChoice | UpgradeChoice): Package {
   const packages: PackageListing = findPackages(packageRoots());
   const found = pickPackage(packages, choice.package_slug, choice.version);
   if (choice.hash === undefined || choice.hash === found.hash) return found;
@@ -261,11 +259,11 @@ function pick({ packageRoots }: Provisioner, choice: InstallChoice | UpgradeChoi
   throw new DuctileError('PACKAGE_REFUSED', message, { place: 'hash', hint });
 }
 
-function contentsOf({ version, hash }: Package): Pick<Package, 'version' | 'hash'> {
+function versionOf({ version, hash }: Package): Pick<Package, 'version' | 'hash'> {
   return { version, hash };
 }
 
-function installed({ slug, version, status }: InstallationRow): DuctileError {
+function createInstalledError({ slug, version, status }: InstallationRow): DuctileError {
   const how = status === 'disabled' ? ' and disabled' : '';
   return new DuctileError(
     'PACKAGE_INSTALLED',
@@ -276,8 +274,8 @@ function installed({ slug, version, status }: InstallationRow): DuctileError {
   );
 }
 
-/** Of the one that is installed, or of the last that was: asking again for its end is asking once. */
-async function idOf(
+/** Finds the current installation, or the last one, so that a repeated uninstall is the same request. */
+async function findId(
   { context: { ledger } }: Provisioner,
   { package_slug: slug, installation_id: given }: InstallationChoice,
 ): Promise<{ installation_id?: string }> {
@@ -287,7 +285,7 @@ async function idOf(
   return row === undefined ? {} : { installation_id: row.id };
 }
 
-function mustFind(
+function requireInstallation(
   rows: readonly InstallationRow[],
   { package_slug: wanted, installation_id: id }: InstallationChoice,
 ): InstallationRow {
@@ -298,7 +296,7 @@ function mustFind(
   });
 }
 
-/** What is set before and after, key by key; secrets are masked. */
+/** Describes changed values, key by key. Secrets are masked. */
 function describeValues(row: InstallationRow, content: InstallationContent): string[] {
   const settings = compareKeys(parseJson(row.config), parseJson(content.config)).map(
     ({ key, ...values }) => ({ key: `config.${key}`, ...values }),
@@ -312,11 +310,11 @@ function describeValues(row: InstallationRow, content: InstallationContent): str
   return left === 0 ? shown : [...shown, `${left} more values would change.`];
 }
 
-function provisionsIn({ slug, provisioned }: InstallationRow) {
-  return provisionsOf(slug, readProvides(provisioned));
+function readProvisions({ slug, provisioned }: InstallationRow) {
+  return listProvisions(slug, readProvides(provisioned));
 }
 
-function toOne(
+function toInstalledPackage(
   id: string,
   { slug, version }: Package,
   content: InstallationContent,
@@ -324,6 +322,6 @@ function toOne(
   return { id, slug, version, provides: readProvides(content.provisioned) };
 }
 
-function nameOf({ id, slug }: InstallationRow): { id: string; slug: string } {
+function toName({ id, slug }: InstallationRow): { id: string; slug: string } {
   return { id, slug };
 }

@@ -3,23 +3,23 @@ import type { Config } from '../config/config.ts';
 import { describeInstallation, type InstalledPackage } from '../config/installed.ts';
 import { suggest } from '../base/text.ts';
 import type { InstallationRow } from './types.ts';
-import { isOpen } from './fill.ts';
 import { readProvides, type Package, type RequiredPlugin } from './package.ts';
-import { provisionsOf } from './provision.ts';
+import { isFromInstaller, listProvisions } from './provision.ts';
 import { parseRange, satisfies } from './version.ts';
 import { flattenSteps } from '../pipeline/language/entry.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { Manifest } from '../plugin/manifest.ts';
 import type { Blueprint } from '../engine/generation.ts';
 
-export interface Fit {
-  /** Undefined when only what it provides is at hand, as when it is enabled again. */
+/** A package and the ledger that it is to be installed in. */
+export interface FitRequest {
+  /** Undefined if the files of the package aren't needed, as when it is enabled again. */
   readonly found: Package | undefined;
   readonly one: InstalledPackage;
   readonly others: readonly InstallationRow[];
   readonly catalog: Catalog;
-  /** Whether the catalog is the one with what it provides. */
-  readonly isInForce?: boolean;
+  /** True if the catalog already contains what the package provides. */
+  readonly isActive?: boolean;
 }
 
 interface Misfit {
@@ -27,14 +27,14 @@ interface Misfit {
   readonly hint?: string;
 }
 
-/** Why a package does not fit into a ledger, as far as names and plugins can tell. */
-export function checkFit(fit: Fit): Misfit | undefined {
-  if (fit.isInForce === true) return checkRequired(fit) ?? checkCode(fit);
-  return checkAbsent(fit) ?? checkNames(fit) ?? checkUses(fit);
+/** Finds why a package doesn't fit into a ledger, by its names and plugins. */
+export function checkFit(fit: FitRequest): Misfit | undefined {
+  if (fit.isActive === true) return checkRequired(fit) ?? checkOperatorKeys(fit);
+  return checkMissing(fit) ?? checkNames(fit) ?? checkUses(fit);
 }
 
-/** Without looking at their commands: what is not there at all is said first. */
-function checkAbsent({ found, catalog }: Fit): Misfit | undefined {
+/** Finds a required plugin that is missing. Commands and versions are checked later. */
+function checkMissing({ found, catalog }: FitRequest): Misfit | undefined {
   for (const { plugin } of found?.requires ?? []) {
     if (catalog.found.has(plugin) || catalog.plugins.has(plugin)) continue;
     const known = [...new Set([...catalog.plugins.keys(), ...catalog.found])].sort();
@@ -46,15 +46,15 @@ function checkAbsent({ found, catalog }: Fit): Misfit | undefined {
   return undefined;
 }
 
-/** A name belongs to one; that of a plugin with code of its own belongs to that. */
-function checkNames({ one, others, catalog }: Fit): Misfit | undefined {
+/** Finds a name that another installation, or a plugin with its own code, already has. */
+function checkNames({ one, others, catalog }: FitRequest): Misfit | undefined {
   const taken = new Map<string, string>();
   for (const { slug, provisioned } of others) {
-    for (const { kind, name } of provisionsOf(slug, readProvides(provisioned))) {
+    for (const { kind, name } of listProvisions(slug, readProvides(provisioned))) {
       taken.set(`${kind} ${name}`, slug);
     }
   }
-  for (const { kind, name } of provisionsOf(one.slug, one.provides)) {
+  for (const { kind, name } of listProvisions(one.slug, one.provides)) {
     const other = taken.get(`${kind} ${name}`);
     if (other !== undefined) {
       return { message: `its ${kind} ${name} has a name that the installation ${other} has` };
@@ -67,28 +67,28 @@ function checkNames({ one, others, catalog }: Fit): Misfit | undefined {
   return undefined;
 }
 
-/** What it does not ask for, it does not get: whoever reads the manifest must see what it uses. */
-function checkUses({ found, one }: Fit): Misfit | undefined {
+/** Finds a plugin whose code isn't required: the manifest must list everything that a package uses. */
+function checkUses({ found, one }: FitRequest): Misfit | undefined {
   if (found === undefined) return undefined;
   const required = new Set(found.requires.map(({ plugin }) => plugin));
   const own = new Set(Object.keys(one.provides.plugins));
   for (const [name, plugin] of Object.entries(one.provides.plugins)) {
     const uses = isObject(plugin) ? plugin['uses'] : undefined;
     if (typeof uses === 'string' && (required.has(uses) || own.has(uses))) continue;
-    const said = typeof uses === 'string' ? `uses ${uses}` : 'says no `uses`';
+    const use = typeof uses === 'string' ? `uses ${uses}` : 'says no `uses`';
     const hint = 'Name the plugin with the code under uses, and under requires.';
-    return { message: `its plugin ${name} ${said}, which the package does not require`, hint };
+    return { message: `its plugin ${name} ${use}, which the package does not require`, hint };
   }
   return undefined;
 }
 
-/** The same for what its routes and the steps of its pipelines have done. */
+/** Finds a route, step or webhook whose target isn't required or provided by the package. */
 export function checkTargets(
   found: Package,
   one: InstalledPackage,
   { config, catalog }: Pick<Blueprint, 'config' | 'catalog'>,
 ): Misfit | undefined {
-  const mine = new Set([
+  const allowed = new Set([
     ...found.requires.map(({ plugin }) => plugin),
     ...Object.keys(one.provides.plugins),
   ]);
@@ -104,7 +104,7 @@ export function checkTargets(
   for (const [what, target] of targetsOf(one, config)) {
     const dot = target.lastIndexOf('.');
     const plugin = catalog.plugins.has(target) || dot < 0 ? target : target.slice(0, dot);
-    if (mine.has(plugin)) continue;
+    if (allowed.has(plugin)) continue;
     const hint = 'Name it under requires, or bring a plugin of its own that uses it.';
     return { message: `${what} is for ${plugin}, which the package does not require`, hint };
   }
@@ -137,31 +137,32 @@ function textOf(value: Json | undefined): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** Commands and versions, as the plugins of the new catalog have them. */
-function checkRequired({ found, catalog }: Fit): Misfit | undefined {
+/** Finds a missing command or an unsuitable version among the plugins of the new catalog. */
+function checkRequired({ found, catalog }: FitRequest): Misfit | undefined {
   const plugins = [...catalog.plugins.values()];
   for (const required of found?.requires ?? []) {
     const plugin = plugins.find(({ name, uses }) => (uses ?? name) === required.plugin);
     if (plugin === undefined) {
       return { message: `it asks for the plugin ${required.plugin}, which did not load` };
     }
-    const fault = compare(required, plugin);
+    const fault = compareRequired(required, plugin);
     if (fault !== undefined) return fault;
   }
   return undefined;
 }
 
-/** Operator keys open programs, files or networks: a package passes on what the installer sets there. */
-function checkCode({ found, catalog }: Fit): Misfit | undefined {
-  const said = saidOfPrograms(found?.provides.plugins ?? {}, catalog);
-  const own = said.find(({ value }) => !isOpen(value));
+/** Finds an operator key with a fixed value. It opens programs, files or networks: the installer decides. */
+function checkOperatorKeys({ found, catalog }: FitRequest): Misfit | undefined {
+  const set = listOperatorKeys(found?.provides.plugins ?? {}, catalog);
+  const own = set.find(({ value }) => !isFromInstaller(value));
   if (own === undefined) return undefined;
   const hint = 'Ask for it in config_schema, and write ${config.…} there.';
   const message = `its plugin ${own.plugin} sets ${own.key}, which only whoever installs it may set`;
   return { message, hint };
 }
 
-export interface SaidOfPrograms {
+/** A value that an installation sets for an operator key of a plugin. */
+export interface OperatorValue {
   readonly plugin: string;
   readonly key: string;
   readonly value: Json;
@@ -169,12 +170,12 @@ export interface SaidOfPrograms {
 
 /**
  * Lists the operator keys that plugins of an installation set. `false` counts as not set: such keys are
- * named after what they allow, and an installation may say that it needs nothing.
+ * named after what they allow.
  */
-export function saidOfPrograms(plugins: JsonObject, catalog: Catalog): SaidOfPrograms[] {
+export function listOperatorKeys(plugins: JsonObject, catalog: Catalog): OperatorValue[] {
   return Object.entries(plugins).flatMap(([plugin, entry]) => {
     const config = isObject(entry) ? entry['config'] : undefined;
-    const keys = manifestOf(plugin, plugins, catalog)?.configKeys.operator ?? [];
+    const keys = findManifest(plugin, plugins, catalog)?.configKeys.operator ?? [];
     return keys.flatMap((key) => {
       const value = isObject(config) ? config[key] : undefined;
       const isSet = value !== undefined && value !== null && value !== false;
@@ -183,13 +184,13 @@ export function saidOfPrograms(plugins: JsonObject, catalog: Catalog): SaidOfPro
   });
 }
 
-/** The manifest of a plugin's code, found along `uses` even if the catalog doesn't have the plugin yet. */
-function manifestOf(name: string, plugins: JsonObject, catalog: Catalog): Manifest | undefined {
-  const way: string[] = [];
-  for (let at = name; !way.includes(at);) {
+/** Finds the manifest of a plugin's code along `uses`, even if the catalog doesn't have the plugin yet. */
+function findManifest(name: string, plugins: JsonObject, catalog: Catalog): Manifest | undefined {
+  const visited: string[] = [];
+  for (let at = name; !visited.includes(at);) {
     const known = catalog.plugins.get(at)?.manifest;
     if (known !== undefined) return known;
-    way.push(at);
+    visited.push(at);
     const entry = plugins[at];
     const uses = isObject(entry) ? entry['uses'] : undefined;
     if (typeof uses !== 'string') return catalog.sources.byName.get(at)?.manifest;
@@ -198,29 +199,26 @@ function manifestOf(name: string, plugins: JsonObject, catalog: Catalog): Manife
   return undefined;
 }
 
-/**
- * Values of `operator` keys that an installation sets and that the one in its place
- * did not set in the same way.
- */
-export function findNewPrograms(
+/** Lists operator values that the previous version of the installation didn't set in the same way. */
+export function findNewOperatorKeys(
   plugins: JsonObject,
   before: JsonObject,
   catalog: Catalog,
-): SaidOfPrograms[] {
+): OperatorValue[] {
   const old = new Set(
-    saidOfPrograms(before, catalog).map((one) => toCanonicalJson(toPrint(one, before))),
+    listOperatorKeys(before, catalog).map((one) => toCanonicalJson(toComparable(one, before))),
   );
-  return saidOfPrograms(plugins, catalog).filter(
-    (one) => !old.has(toCanonicalJson(toPrint(one, plugins))),
+  return listOperatorKeys(plugins, catalog).filter(
+    (one) => !old.has(toCanonicalJson(toComparable(one, plugins))),
   );
 }
 
-function toPrint({ plugin, key, value }: SaidOfPrograms, plugins: JsonObject): Json {
+function toComparable({ plugin, key, value }: OperatorValue, plugins: JsonObject): Json {
   const entry = plugins[plugin];
   return [plugin, (isObject(entry) ? entry['uses'] : undefined) ?? null, key, value];
 }
 
-function compare(
+function compareRequired(
   { plugin, commands, version }: RequiredPlugin,
   { manifest }: Plugin,
 ): Misfit | undefined {

@@ -36,11 +36,12 @@ import {
 } from '../signal/signal.ts';
 import { matchesEventType } from '../pipeline/language/pipeline.ts';
 
+/** The role of directives that handlers request. */
 export const HANDLER_ROLE = 'admin';
 
 /**
- * What a handler may ask for: what stops, lets go on or ends something. None of them makes work of its
- * own, so that no handler can keep itself busy.
+ * The directives that a handler may request. They stop, resume or end something. None of them starts
+ * work, so that no handler can trigger itself for ever.
  */
 const types: ReadonlyMap<string, DirectiveType<object>> = new Map(
   [
@@ -56,10 +57,10 @@ const types: ReadonlyMap<string, DirectiveType<object>> = new Map(
   ].map((type) => [type.type, type]),
 );
 
-type Asking = Pick<HandlerConfig, 'name' | 'directive' | 'params' | 'place'>;
+type HandlerEntry = Pick<HandlerConfig, 'name' | 'directive' | 'params' | 'place'>;
 
-/** What is wrong with handlers, as far as that can be told before there is a signal. */
-export function checkHandlers(handlers: readonly Asking[]): Problem[] {
+/** Finds what is wrong with handlers before there is a signal. */
+export function checkHandlers(handlers: readonly HandlerEntry[]): Problem[] {
   return handlers.flatMap(({ directive, name, place, params }) => {
     const type = types.get(directive);
     if (type === undefined) {
@@ -73,46 +74,47 @@ export function checkHandlers(handlers: readonly Asking[]): Problem[] {
   });
 }
 
-/** The same for a package by itself; what only an installation can say of them is left out. */
-export function checkPackaged(
+/** Checks the handlers of a package, without the values that only an installation has. */
+export function checkPackageHandlers(
   { slug, place }: Pick<Package, 'slug' | 'place'>,
   { handlers }: Pick<Provides, 'handlers'>,
 ): Problem[] {
-  const asking = handlers.flatMap((entry, index): Asking[] => {
+  const entries = handlers.flatMap((entry, index): HandlerEntry[] => {
     const read = handlerSchema.safeParse(entry);
     return read.success ? [{ ...read.data, name: `${slug}/${index + 1}`, place }] : [];
   });
-  return checkHandlers(asking);
+  return checkHandlers(entries);
 }
 
-/** What is filled in later is taken to be right. */
+/** Ignores problems of values that are filled in later. */
 function checkParams(params: Template, type: DirectiveType<object>): Problem[] {
   const open: KeyPath[] = [];
-  const value = sampleOf(params, [], open);
+  const value = createSample(params, [], open);
   const parsed = type.params.safeParse(value);
   if (parsed.success) return [];
   const issues = parsed.error.issues.filter(
-    (issue) => issue.code === 'unrecognized_keys' || !open.some((path) => meet(issue.path, path)),
+    (issue) =>
+      issue.code === 'unrecognized_keys' || !open.some((path) => overlaps(issue.path, path)),
   );
   const where = { value, problems: [], placeOf: () => '' };
   return describeIssues(issues, type.params, where, { whole: 'as a whole' });
 }
 
-/** One lies within the other. */
-function meet(one: readonly PropertyKey[], other: KeyPath): boolean {
+/** True if one path is a part of the other. */
+function overlaps(one: readonly PropertyKey[], other: KeyPath): boolean {
   const length = Math.min(one.length, other.length);
   return one.slice(0, length).every((key, index) => key === other[index]);
 }
 
-/** A value of the same form, with anything where something is to be filled in: those places are `open`. */
-function sampleOf(template: Template, path: KeyPath, open: KeyPath[]): Json {
+/** Creates a sample of a template, and adds the paths that are filled in later to `open`. */
+function createSample(template: Template, path: KeyPath, open: KeyPath[]): Json {
   if ('list' in template) {
-    return template.list.map((item, index) => sampleOf(item, [...path, index], open));
+    return template.list.map((item, index) => createSample(item, [...path, index], open));
   }
   if ('map' in template) {
     const entries = Object.entries(template.map);
     return Object.fromEntries(
-      entries.map(([key, inner]) => [key, sampleOf(inner, [...path, key], open)]),
+      entries.map(([key, inner]) => [key, createSample(inner, [...path, key], open)]),
     );
   }
   if ('value' in template) return template.value;
@@ -120,14 +122,14 @@ function sampleOf(template: Template, path: KeyPath, open: KeyPath[]): Json {
   return 'open';
 }
 
-/** What the signals of a ledger ask for, under the configuration in force. */
+/** Finds the directives that signals request by the handlers of the active configuration. */
 export function makeSignalDirectiveRule(config: () => Config, log: Log): ListSignalDirectives {
-  // A transaction may be tried again, and then asks for the same.
-  const asked = new WeakMap<SignalDraft, readonly SignalDirective[]>();
+  // A repeated transaction must request the same directives, with the same ids.
+  const bySignal = new WeakMap<SignalDraft, readonly SignalDirective[]>();
   return (signal) => {
     const { handlers, service, directives } = config();
     if (handlers.length === 0 || signal.hops > service.maxHops) return [];
-    const known = asked.get(signal);
+    const known = bySignal.get(signal);
     if (known !== undefined) return known;
     const sender = senderOf(signal.source);
     const event = { type: signal.type, event: eventBehind(signal) };
@@ -135,22 +137,22 @@ export function makeSignalDirectiveRule(config: () => Config, log: Log): ListSig
       .filter(({ on, from = sender }) => matchesEventType(on, event) && from === sender)
       .flatMap((handler) => {
         const forApproval = Object.hasOwn(directives.approval, handler.directive);
-        const made = draft(handler, signal, log);
-        return made === undefined ? [] : [{ ...made, forApproval }];
+        const created = createDirective(handler, signal, log);
+        return created === undefined ? [] : [{ ...created, forApproval }];
       });
-    if (drafts.length > 0) asked.set(signal, drafts);
+    if (drafts.length > 0) bySignal.set(signal, drafts);
     return drafts;
   };
 }
 
-function draft(
+function createDirective(
   handler: HandlerConfig,
   signal: SignalDraft,
   log: Log,
 ): Omit<SignalDirective, 'forApproval'> | undefined {
   const { installation, directive, name } = handler;
   const type = types.get(directive);
-  const params = type === undefined ? undefined : paramsOf(handler, type, signal, log);
+  const params = type === undefined ? undefined : renderParams(handler, type, signal, log);
   if (type === undefined || params === undefined) return undefined;
   const id = makeId();
   const target = `${nounOf(directive)}:${type.target(params)}`;
@@ -194,8 +196,8 @@ function draft(
   };
 }
 
-/** Undefined when the signal does not have what the handler needs; then the log says so. */
-function paramsOf(
+/** Fills the params from the signal. If the signal lacks a value, it logs that and returns undefined. */
+function renderParams(
   { params, name }: HandlerConfig,
   type: DirectiveType<object>,
   signal: SignalDraft,
@@ -207,7 +209,7 @@ function paramsOf(
     return type.params.parse(renderTemplate(params, { payload, context: {} }));
   } catch (thrown) {
     const fields = { handler: name, signal_id: signal.id, type: signal.type };
-    log.warn('a handler cannot ask for what it should', { ...fields, reason: messageOf(thrown) });
+    log.warn('a handler could not request its directive', { ...fields, reason: messageOf(thrown) });
     return undefined;
   }
 }

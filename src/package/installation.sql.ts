@@ -3,10 +3,10 @@ import { defineRows, type Row, type Session, type Transaction } from '../ledger/
 import type {
   InstallationFilter,
   InstallationRow,
-  Provenance,
+  ProvisionRow,
   InstallationChange,
   InstallationDraft,
-  WebhookMoves,
+  WebhookChanges,
 } from './types.ts';
 import { readMeta, writeMeta } from '../ledger/meta.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
@@ -30,17 +30,17 @@ export async function listInstallations(
   return rows.map(toInstallation);
 }
 
-export async function listProvenance(
+export async function listProvisionRows(
   session: Session,
   installationId: string,
-): Promise<Provenance[]> {
+): Promise<ProvisionRow[]> {
   const rows = await session.run(
     `select * from ${session.dialect.table('installation_provisions')}
       where installation_id = ? order by kind, name, provisioned_at`,
     [installationId],
   );
   return rows.map((row) => ({
-    kind: text(row, 'kind') as Provenance['kind'],
+    kind: text(row, 'kind') as ProvisionRow['kind'],
     name: text(row, 'name'),
     installationId: text(row, 'installation_id'),
     provisionedAt: text(row, 'provisioned_at'),
@@ -52,8 +52,8 @@ export async function installationsVersion(session: Session): Promise<number> {
   return Number((await readMeta(session, 'installations_version')) ?? 0);
 }
 
-/** One that cannot be put in force has failed, until it can; neither changes what it provisions. */
-export async function noteInstallation(
+/** Marks an installation as failed, or as installed again. What it provides doesn't change. */
+export async function recordInstallationError(
   tx: Transaction,
   id: string,
   error: string | null,
@@ -87,8 +87,8 @@ function toInstallation(row: Row): InstallationRow {
   };
 }
 
-/** Whoever asks holds the lock of directives, so nobody changes another installation meanwhile. */
-export async function install(
+/** Inserts an installation. The caller holds the lock of directives, so no other one changes meanwhile. */
+export async function insertInstallation(
   tx: Transaction,
   draft: InstallationDraft,
   actor: string,
@@ -96,15 +96,15 @@ export async function install(
   const { dialect } = tx;
   const { id, slug, version, provisions } = draft;
   const table = dialect.table('package_installations');
-  const [there] = await tx.run(
+  const [existing] = await tx.run(
     `select id, version from ${table} where slug = ? and status <> 'uninstalled'`,
     [slug],
   );
-  if (there !== undefined) {
-    const error = `${slug} is installed already, at version ${text(there, 'version')}`;
+  if (existing !== undefined) {
+    const error = `${slug} is installed already, at version ${text(existing, 'version')}`;
     return { status: 'failed', code: 'PACKAGE_INSTALLED', error };
   }
-  const refused = (await refuseTaken(tx, draft)) ?? (await renew(tx, draft.plannedAt));
+  const refused = (await refuseTaken(tx, draft)) ?? (await advanceVersion(tx, draft.plannedAt));
   if (refused !== undefined) return refused;
   await tx.run(
     `insert into ${table} (id, slug, version, hash, status, config, config_checksum, provisioned,
@@ -122,22 +122,22 @@ export async function install(
       actor,
     ],
   );
-  provide(tx, id, provisions);
+  insertProvisions(tx, id, provisions);
   await moveWebhooks(tx, draft.webhooks, installationActor(slug));
   return {
     status: 'completed',
-    result: { ...nameOf(draft), version, ...describeContent(draft) },
+    result: { ...toResultName(draft), version, ...describeContent(draft) },
   };
 }
 
-/** Another version or configuration, on, off, or gone; what it brought is on record either way. */
+/** Upgrades, enables, disables or uninstalls. The rows of its provisions stay as a record. */
 export async function changeInstallation(
   tx: Transaction,
   change: InstallationChange,
 ): Promise<DirectiveEnd> {
   const { dialect } = tx;
   const { id, slug, to, content } = change;
-  const refused = (await refuseTaken(tx, change)) ?? (await renew(tx, change.plannedAt));
+  const refused = (await refuseTaken(tx, change)) ?? (await advanceVersion(tx, change.plannedAt));
   if (refused !== undefined) return refused;
   const values =
     content === undefined
@@ -162,18 +162,18 @@ export async function changeInstallation(
   }
   if (content !== undefined || to === 'uninstalled') {
     const kept = new Set(content?.provisions.map(keyOf));
-    await takeAway(tx, id, kept);
-    provide(tx, id, content?.provisions ?? []);
+    await removeProvisions(tx, id, kept);
+    insertProvisions(tx, id, content?.provisions ?? []);
   }
   await moveWebhooks(tx, change.webhooks, installationActor(slug));
   const purged = await purge(tx, change.purge ?? []);
   const version = text(row, 'version');
   const more = describeContent({ provisions: content?.provisions, webhooks: change.webhooks });
-  const result = { ...nameOf(change), version, revision: int(row, 'revision'), ...more };
+  const result = { ...toResultName(change), version, revision: int(row, 'revision'), ...more };
   return { status: 'completed', result: { ...result, status: to, ...purged } };
 }
 
-/** What plugins remember, and what was learned of them; their jobs and signals are history. */
+/** Deletes the state and facts of plugins. Their jobs and signals stay as history. */
 async function purge(
   tx: Transaction,
   plugins: readonly string[],
@@ -183,19 +183,22 @@ async function purge(
   for (const plugin of plugins) {
     await tx.run(`delete from ${tx.dialect.table('plugin_state')} where plugin_name = ?`, [plugin]);
     const table = tx.dialect.table('plugin_facts');
-    const gone = await tx.run(`delete from ${table} where plugin_name = ? returning 1 as one`, [
+    const deleted = await tx.run(`delete from ${table} where plugin_name = ? returning 1 as one`, [
       plugin,
     ]);
-    facts += gone.length;
+    facts += deleted.length;
   }
   return { purged_facts: facts };
 }
 
 /**
- * What was planned is right only for the installations that there were then; another host may have
- * changed one since. From here on other processes have something new to put in force.
+ * Refuses a change that was planned for an older version: another host changed an installation since.
+ * Otherwise it increments the version, by which other processes notice the change.
  */
-async function renew(tx: Transaction, plannedAt: number): Promise<DirectiveEnd | undefined> {
+async function advanceVersion(
+  tx: Transaction,
+  plannedAt: number,
+): Promise<DirectiveEnd | undefined> {
   const now = await installationsVersion(tx);
   if (now !== plannedAt) {
     const error = 'another installation was changed at the same moment, so this was not done';
@@ -205,7 +208,11 @@ async function renew(tx: Transaction, plannedAt: number): Promise<DirectiveEnd |
   return undefined;
 }
 
-function provide(tx: Transaction, installationId: string, provisions: readonly Provision[]): void {
+function insertProvisions(
+  tx: Transaction,
+  installationId: string,
+  provisions: readonly Provision[],
+): void {
   tx.send(
     insertProvision,
     provisions.map(({ kind, name }) => ({ installation_id: installationId, kind, name })),
@@ -220,8 +227,8 @@ const insertProvision = defineRows({
     where true on conflict (kind, name) where removed_at is null do nothing`,
 });
 
-/** What it has and does not bring any more. */
-async function takeAway(
+/** Marks the provisions as removed that aren't kept. */
+async function removeProvisions(
   tx: Transaction,
   installationId: string,
   kept: ReadonlySet<string>,
@@ -247,35 +254,35 @@ function keyOf({ kind, name }: { readonly kind: string; readonly name: string })
   return `${kind} ${name}`;
 }
 
-function nameOf({ id, slug }: { readonly id: string; readonly slug: string }) {
+function toResultName({ id, slug }: { readonly id: string; readonly slug: string }) {
   return { installation_id: id, package_slug: slug };
 }
 
-/** What it brings by now, and which webhooks are gone with what it was. */
+/** Returns the part of the result that counts the provisions and lists webhooks. */
 function describeContent({
   provisions,
   webhooks: { closed },
 }: {
   readonly provisions: readonly Provision[] | undefined;
-  readonly webhooks: WebhookMoves;
+  readonly webhooks: WebhookChanges;
 }): JsonObject {
-  const webhooks = (provisions ?? []).filter(({ kind }) => kind === 'webhook');
+  const added = (provisions ?? []).filter(({ kind }) => kind === 'webhook');
   return {
-    ...(provisions === undefined ? {} : { provisioned: count(provisions) }),
-    ...(webhooks.length === 0 ? {} : { webhooks: webhooks.map(({ name }) => name) }),
+    ...(provisions === undefined ? {} : { provisioned: countKinds(provisions) }),
+    ...(added.length === 0 ? {} : { webhooks: added.map(({ name }) => name) }),
     ...(closed.length === 0 ? {} : { closed_webhooks: [...closed] }),
   };
 }
 
 async function refuseTaken(
   tx: Transaction,
-  { webhooks }: { readonly webhooks: WebhookMoves },
+  { webhooks }: { readonly webhooks: WebhookChanges },
 ): Promise<DirectiveEnd | undefined> {
   const id = await findTakenWebhook(tx, webhooks);
   return id === undefined ? undefined : describeTakenWebhook(id);
 }
 
-function count(provisions: readonly Provision[]): Record<string, number> {
+function countKinds(provisions: readonly Provision[]): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const { kind } of provisions) counts[kind] = (counts[kind] ?? 0) + 1;
   return counts;

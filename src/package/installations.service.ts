@@ -13,39 +13,40 @@ import type { InstallationRow } from './types.ts';
 import { readProvides } from './package.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { checkHandlers } from './handlers.service.ts';
-import { saidOfPrograms } from './compatibility.service.ts';
+import { listOperatorKeys } from './compatibility.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
-export interface InstallationKeeper {
-  /** What the files say and what installations provide as one; one that does not fit is left out. */
+/** The installations of a ledger, as part of the active configuration. */
+export interface ActiveInstallations {
+  /** Adds what installations provide to the configuration. It leaves out those that don't fit. */
   extend(files: Blueprint): Promise<Blueprint>;
-  /** Puts on record which of them this process could not put in force, and which it could. */
-  note(state: InstalledState | undefined): Promise<void>;
-  /** Renews what is in force when installations have changed, here or on another host. */
-  look(renew: () => Promise<unknown>): Promise<void>;
+  /** Records which installations this process could not activate, and which it could. */
+  recordErrors(state: InstalledState | undefined): Promise<void>;
+  /** Renews the active configuration if installations have changed, here or on another host. */
+  renewIfChanged(renew: () => Promise<unknown>): Promise<void>;
 }
 
-export function makeInstallationKeeper(
+export function makeActiveInstallations(
   context: LedgerContext,
   compile: (config: Config) => Blueprint,
-): InstallationKeeper {
+): ActiveInstallations {
   const { ledger } = context;
   const log = context.log.child('installations');
-  /** What could not be put in force is not tried again until it changes. */
-  let givenUp: number | undefined;
+  /** The version that was refused: it isn't tried again until it changes. */
+  let refusedVersion: number | undefined;
   return {
     async extend(files) {
       const version = await ledger.installations.readVersion();
       if (version === 0) return files;
       const rows = await ledger.installations.list({});
-      const inForce = rows.filter(({ status }) => status !== 'disabled').map(toInstalled);
-      const { blueprint, refused } = combine(files, inForce, compile);
+      const enabled = rows.filter(({ status }) => status !== 'disabled').map(toInstalled);
+      const { blueprint, refused } = combine(files, enabled, compile);
       for (const { slug, reason } of refused) {
-        log.error('an installation is not in force', { package: slug, reason });
+        log.error('an installation is not active', { package: slug, reason });
       }
       return { ...blueprint, base: files.config, installed: { version, refused } };
     },
-    async note(state) {
+    async recordErrors(state) {
       if (state === undefined) return;
       const reasons = new Map(state.refused.map(({ id, reason }) => [id, reason]));
       for (const { id, lastError } of await ledger.installations.list({})) {
@@ -53,18 +54,19 @@ export function makeInstallationKeeper(
         if (reason !== lastError) await ledger.installations.recordError(id, reason);
       }
     },
-    async look(renew) {
-      // Only a running engine has something to put in force.
+    async renewIfChanged(renew) {
+      // Only a running engine has an active configuration.
       if (context.state !== 'running') return;
       const version = await ledger.installations.readVersion();
-      if (version === (context.generation.installed?.version ?? 0) || version === givenUp) return;
+      if (version === (context.generation.installed?.version ?? 0) || version === refusedVersion)
+        return;
       try {
         await renew();
-        givenUp = undefined;
+        refusedVersion = undefined;
       } catch (error) {
-        // What was refused is refused again; a ledger that did not answer may answer next time.
-        if (isRefusal(error)) givenUp = version;
-        log.error('what is installed now could not be put in force', { error: messageOf(error) });
+        // A refusal would be repeated. Any other error may be gone next time.
+        if (isRefusal(error)) refusedVersion = version;
+        log.error('the current installations could not be activated', { error: messageOf(error) });
       }
     },
   };
@@ -79,7 +81,7 @@ export function toInstalled({ id, slug, version, provisioned }: InstallationRow)
   return { id, slug, version, provides: readProvides(provisioned) };
 }
 
-/** All of it compiled; throws what does not fit, as CONFIG_INVALID. */
+/** Compiles the configuration with installations. Throws CONFIG_INVALID if something doesn't fit. */
 export function compileWith(
   base: Config,
   installed: readonly InstalledPackage[],
@@ -89,39 +91,39 @@ export function compileWith(
   const problems = checkHandlers(config.handlers);
   if (problems.length > 0) throw configInvalid(problems);
   const blueprint = compile(config);
-  const unheard = findUnheard(blueprint, installed);
-  if (unheard.length > 0) throw configInvalid(unheard);
+  const forbidden = findOperatorKeys(blueprint, installed);
+  if (forbidden.length > 0) throw configInvalid(forbidden);
   return blueprint;
 }
 
-/** Who installs in a tenant is not who runs the machine, unless all who share it trust each other. */
-function findUnheard(
+/** Finds operator keys that tenants set. Only the operator may, unless all tenants trust each other. */
+function findOperatorKeys(
   { config: { onlyListed, tenants }, catalog }: Blueprint,
   installed: readonly InstalledPackage[],
 ): Problem[] {
   if (!onlyListed || tenants.trust === 'shared') return [];
   const message = 'opens programs, files or networks, and is not for tenants to set';
   return installed.flatMap((one) =>
-    saidOfPrograms(one.provides.plugins, catalog).map(({ plugin, key }) =>
+    listOperatorKeys(one.provides.plugins, catalog).map(({ plugin, key }) =>
       makeProblem(describeInstallation(one), keyText(['plugins', plugin, 'config', key]), message),
     ),
   );
 }
 
-/** All of them if they fit, and otherwise those that fit beside those before them. */
+/** Compiles all installations together. If that fails, each one that fits beside those before it. */
 function combine(
   files: Blueprint,
   installed: readonly InstalledPackage[],
   compile: (config: Config) => Blueprint,
 ): { readonly blueprint: Blueprint; readonly refused: readonly RefusedInstallation[] } {
   if (installed.length === 0) return { blueprint: files, refused: [] };
-  const whole = attempt(() => compileWith(files.config, installed, compile));
-  if (whole.blueprint !== undefined) return { blueprint: whole.blueprint, refused: [] };
+  const all = tryCompile(() => compileWith(files.config, installed, compile));
+  if (all.blueprint !== undefined) return { blueprint: all.blueprint, refused: [] };
   let blueprint = files;
   const accepted: InstalledPackage[] = [];
   const refused: RefusedInstallation[] = [];
   for (const one of installed) {
-    const next = attempt(() => compileWith(files.config, [...accepted, one], compile));
+    const next = tryCompile(() => compileWith(files.config, [...accepted, one], compile));
     if (next.blueprint === undefined)
       refused.push({ id: one.id, slug: one.slug, reason: next.reason });
     else {
@@ -132,13 +134,13 @@ function combine(
   return { blueprint, refused };
 }
 
-type Attempted =
+type CompileResult =
   | { readonly blueprint: Blueprint }
   | { readonly blueprint: undefined; readonly reason: string };
 
-function attempt(make: () => Blueprint): Attempted {
+function tryCompile(compile: () => Blueprint): CompileResult {
   try {
-    return { blueprint: make() };
+    return { blueprint: compile() };
   } catch (thrown) {
     if (!(thrown instanceof DuctileError) || thrown.code !== 'CONFIG_INVALID') throw thrown;
     return { blueprint: undefined, reason: thrown.message };

@@ -12,30 +12,29 @@ import { makeProblem } from '../config/problem.ts';
 import type { InstallationContent, InstallationRow } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { configChecksum, type Package } from './package.ts';
-import { fill, withDefaults } from './fill.ts';
-import { addressWebhooks, provisionsOf } from './provision.ts';
+import { addressWebhooks, fillProvides, listProvisions, withDefaults } from './provision.ts';
 import { findMismatch } from '../plugin/payload.ts';
 import { findSecret } from '../signal/mask.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { compileWith, toInstalled } from './installations.service.ts';
 import { checkFit, checkTargets } from './compatibility.service.ts';
-import { refuseTargets } from './webhooks.service.ts';
+import { refuseWebhookTargets } from './webhooks.service.ts';
 
-/** The installations of a ledger as they are, to plan with. */
-export interface Standing {
-  /** What a change that was planned so must still find. */
+/** The current installations, to plan a change with. */
+export interface InstallationsState {
+  /** The version that the change must still find when it is written. */
   readonly version: number;
   readonly rows: readonly InstallationRow[];
 }
 
-export async function readStanding(ledger: Ledger): Promise<Standing> {
-  // First: what changes meanwhile must make the plan stale.
+export async function readInstallations(ledger: Ledger): Promise<InstallationsState> {
+  // Read the version first, so that a change in between makes the plan stale.
   const version = await ledger.installations.readVersion();
   return { version, rows: await ledger.installations.list({}) };
 }
 
-/** What an installation of a package would be, checked as far as it can be by itself. */
-export async function makeContent(
+/** Creates the content of an installation, and checks it apart from other installations. */
+export async function createContent(
   found: Package,
   given: JsonObject,
   { ledger, tenant }: LedgerContext,
@@ -43,9 +42,9 @@ export async function makeContent(
   const { slug, version, hash, configSchema } = found;
   const config = withDefaults(configSchema, given);
   refusePlaceholders(config, ['config']);
-  refuseUnkept(given);
+  refuseUnstorable(given);
   await refuseMismatch(found, config);
-  const { provides: filled, faults } = fill(found.provides, config);
+  const { provides: filled, faults } = fillProvides(found.provides, config);
   if (faults.length > 0) {
     throw packageInvalid(
       faults.map(({ at, message }) => makeProblem(found.place, keyText(at), message)),
@@ -60,13 +59,13 @@ export async function makeContent(
     config: toCanonicalJson(given),
     configChecksum: configChecksum(given),
     provisioned: toCanonicalJson(provides),
-    provisions: provisionsOf(slug, provides),
+    provisions: listProvisions(slug, provides),
   };
 }
 
 /**
- * Refuses what does not fit beside what there is: names that are taken, plugins that are not there,
- * pipelines that do not compile. `others` are the installations that stay as they are.
+ * Refuses an installation that doesn't fit: its names are in use, plugins are missing, or pipelines don't
+ * compile. `others` are the installations that don't change.
  */
 export function refuseUnfit(
   found: Package | undefined,
@@ -77,32 +76,32 @@ export function refuseUnfit(
 ): void {
   const { catalog, base, config } = generation;
   const fault = checkFit({ found, one, others, catalog });
-  if (fault !== undefined) throw refused(one, fault.message, fault.hint);
-  const beside = others.filter(({ status }) => status === 'installed').map(toInstalled);
+  if (fault !== undefined) throw createRefusal(one, fault.message, fault.hint);
+  const active = others.filter(({ status }) => status === 'installed').map(toInstalled);
   let next: Blueprint;
   try {
-    next = compileWith(base ?? config, [...beside, one], compile);
+    next = compileWith(base ?? config, [...active, one], compile);
   } catch (thrown) {
-    throw refused(one, messageOf(thrown));
+    throw createRefusal(one, messageOf(thrown));
   }
   const own = Object.keys(one.provides.plugins);
   const bad = next.catalog.problems.find(({ plugin }) => own.includes(plugin));
-  if (bad !== undefined) throw refused(one, `${bad.key} ${bad.message}`, bad.hint);
+  if (bad !== undefined) throw createRefusal(one, `${bad.key} ${bad.message}`, bad.hint);
   const unmet =
-    checkFit({ found, one, others: [], catalog: next.catalog, isInForce: true }) ??
+    checkFit({ found, one, others: [], catalog: next.catalog, isActive: true }) ??
     (found === undefined ? undefined : checkTargets(found, one, next));
-  if (unmet !== undefined) throw refused(one, unmet.message, unmet.hint);
-  refuseTargets(one, next);
+  if (unmet !== undefined) throw createRefusal(one, unmet.message, unmet.hint);
+  refuseWebhookTargets(one, next);
 }
 
-function refused(one: InstalledPackage, message: string, hint?: string): DuctileError {
+function createRefusal(one: InstalledPackage, message: string, hint?: string): DuctileError {
   return new DuctileError('PACKAGE_REFUSED', message, {
     place: describeInstallation(one),
     ...(hint === undefined ? {} : { hint }),
   });
 }
 
-/** The configuration of an installation isn't interpolated: the text would become the value. */
+/** Refuses `${…}`: the configuration isn't interpolated, so the text would become the value. */
 function refusePlaceholders(value: Json, path: KeyPath): void {
   if (isObject(value) || Array.isArray(value)) {
     for (const [key, inner] of Object.entries(value)) {
@@ -116,8 +115,8 @@ function refusePlaceholders(value: Json, path: KeyPath): void {
   throw new DuctileError('INPUT_INVALID', message, { place: key, hint });
 }
 
-/** What is on record for ever is no place for a secret. */
-function refuseUnkept(config: JsonObject): void {
+/** Refuses configurations that are too large, or contain secrets: they are recorded for ever. */
+function refuseUnstorable(config: JsonObject): void {
   if (Buffer.byteLength(JSON.stringify(config)) > limits.packageConfigBytesMax) {
     const message = `config has more than ${limits.packageConfigBytesMax} bytes`;
     throw new DuctileError('INPUT_INVALID', message, { place: 'config' });

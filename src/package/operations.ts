@@ -4,10 +4,9 @@ import type { JsonObject } from '../base/json.ts';
 import { readInstallation } from '../config/installed.ts';
 import { pickPackage, readPackage } from '../config/packages.ts';
 import type { InstallationRow } from './types.ts';
-import { checkPackaged } from './handlers.service.ts';
-import { fill, withDefaults } from './fill.ts';
+import { checkPackageHandlers } from './handlers.service.ts';
 import { installationStatuses, type Package } from './package.ts';
-import { addressWebhooks, provisionsOf } from './provision.ts';
+import { addressWebhooks, fillProvides, listProvisions, withDefaults } from './provision.ts';
 import { defineOperation } from '../operation/define.ts';
 import { pluginProblemsShape, showPluginProblem } from '../plugin/operations.ts';
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
@@ -59,17 +58,17 @@ export const listPackages = defineOperation({
       empty: 'There are no packages; see package_roots.',
     },
   },
-  async run({ engine }, asked) {
+  async run({ engine }, request) {
     const found = engine.packages();
     const rows = await engine.ledger.installations.list({});
     const slugs = [...new Set(found.packages.map((one) => one.slug))];
-    const { page, next } = cutPage(slugs, (name) => name, asked);
+    const { page, next } = cutPage(slugs, (name) => name, request);
     return {
       packages: page.map((name) => {
         const all = found.packages.filter((one) => one.slug === name);
-        return summarise(pickPackage(found, name, 'latest'), all, rows);
+        return summarize(pickPackage(found, name, 'latest'), all, rows);
       }),
-      // Where the files of the process lie is nothing to a tenant.
+      // Tenants don't see the paths of the service.
       problems: engine.tenant === undefined ? found.problems.map(showPluginProblem) : [],
       next_cursor: next,
     };
@@ -113,7 +112,7 @@ export const showPackage = defineOperation({
     const rows = await engine.ledger.installations.list({ slug: one.slug });
     const all = found.packages.filter(({ slug: other }) => other === one.slug);
     return {
-      ...summarise(one, all, rows),
+      ...summarize(one, all, rows),
       version: one.version,
       description: one.description,
       config_schema: one.configSchema ?? null,
@@ -122,7 +121,7 @@ export const showPackage = defineOperation({
         commands: [...commands],
         version: range ?? null,
       })),
-      provides: provisionsOf(
+      provides: listProvisions(
         one.slug,
         addressWebhooks(one.provides, { slug: one.slug, tenant: engine.tenant }),
       ),
@@ -166,8 +165,8 @@ export const validatePackage = defineOperation({
   },
   run: (_context, { directory, config }) => {
     const found = readPackage(directory);
-    const deeper = found.package === undefined ? [] : checkContent(found.package, config);
-    const problems = [...found.problems, ...deeper].map(showPluginProblem);
+    const contentProblems = found.package === undefined ? [] : checkContent(found.package, config);
+    const problems = [...found.problems, ...contentProblems].map(showPluginProblem);
     return Promise.resolve({
       valid: problems.length === 0,
       slug: found.package?.slug ?? null,
@@ -178,21 +177,21 @@ export const validatePackage = defineOperation({
   },
 });
 
-/** As far as it goes before anybody says what the package asks for. */
+/** Checks everything that a package provides if there is a configuration, otherwise only its handlers. */
 function checkContent(one: Package, config: Readonly<Record<string, unknown>> | undefined) {
   if (config !== undefined) return checkFilled(one, config as JsonObject);
-  return checkPackaged(one, one.provides);
+  return checkPackageHandlers(one, one.provides);
 }
 
 function checkFilled(one: Package, given: JsonObject) {
-  const { provides, faults } = fill(one.provides, withDefaults(one.configSchema, given));
+  const { provides, faults } = fillProvides(one.provides, withDefaults(one.configSchema, given));
   const { slug: name, version: at, place } = one;
   const { problems } = readInstallation({ id: '', slug: name, version: at, provides });
   const unfilled = faults.map(({ at: path, message }) => ({ place, key: path.join('.'), message }));
-  return [...unfilled, ...problems, ...checkPackaged(one, provides)];
+  return [...unfilled, ...problems, ...checkPackageHandlers(one, provides)];
 }
 
-function summarise(
+function summarize(
   one: Package,
   all: readonly Package[],
   rows: readonly InstallationRow[],
@@ -257,12 +256,12 @@ export const listInstallationsOperation = defineOperation({
       empty: 'Nothing is installed.',
     },
   },
-  async run({ engine: { ledger } }, { all, ...asked }) {
+  async run({ engine: { ledger } }, { all, ...request }) {
     const rows = await ledger.installations.list({ withEnded: all });
     const { page, next } = cutPage(
       rows,
       ({ slug, installedAt, id }) => `${slug} ${installedAt} ${id}`,
-      asked,
+      request,
     );
     return { installations: page.map(show), next_cursor: next };
   },
@@ -301,14 +300,14 @@ export const showInstallation = defineOperation({
     const [byId] = await ledger.installations.list({ id: wanted, withEnded: true });
     const named =
       byId === undefined ? await ledger.installations.list({ slug: wanted, withEnded: true }) : [];
-    const there = named.find(({ status }) => status !== 'uninstalled');
-    // Of what was taken away the last one is meant.
-    const row = byId ?? there ?? named.at(-1);
+    const current = named.find(({ status }) => status !== 'uninstalled');
+    // If all were uninstalled, show the last one.
+    const row = byId ?? current ?? named.at(-1);
     if (row === undefined) {
       const message = `there is no installation ${wanted}`;
       throw new DuctileError('INSTALLATION_NOT_FOUND', message, { place: 'installation' });
     }
-    const provisions = await ledger.installations.listProvenance(row.id);
+    const provisions = await ledger.installations.listProvisions(row.id);
     return {
       ...show(row),
       revision: row.revision,

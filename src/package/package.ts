@@ -5,7 +5,7 @@ import * as z from 'zod';
 import { strictSection, nonBlankText } from '../base/fields.ts';
 import { parseRange, parseVersion } from './version.ts';
 
-/** A package as its manifest says it: metadata alone, never code. */
+/** A package as its manifest describes it. It contains metadata and no code. */
 export interface Package {
   readonly slug: string;
   /** Semantic version. */
@@ -13,14 +13,14 @@ export interface Package {
   readonly title: string;
   readonly description: string;
   readonly category: string;
-  /** JSON Schema of what whoever installs it has to say. */
+  /** The JSON Schema of the installer's configuration. */
   readonly configSchema: JsonObject | undefined;
   readonly requires: readonly RequiredPlugin[];
-  /** What it provisions, with `${config.x}` where the installer's words go. */
+  /** The entries that it adds to a ledger, with `${config.x}` for values of the installer. */
   readonly provides: Provides;
-  /** BLAKE3 over all of its files, with their names. */
+  /** The BLAKE3 hash of all its files and their names. */
   readonly hash: string;
-  /** Its directory, absolute. */
+  /** The absolute path of its directory. */
   readonly directory: string;
   readonly place: string;
 }
@@ -28,29 +28,29 @@ export interface Package {
 export interface RequiredPlugin {
   readonly plugin: string;
   readonly commands: readonly string[];
-  /** A range of its version, such as `>=1.2.0`; any when undefined. */
+  /** A range of versions, such as `>=1.2.0` (default: any). */
   readonly version: string | undefined;
 }
 
-/** In the words of the configuration file; each kind is read by the reader of the same key there. */
+/** Entries in the format of the configuration file, which the reader of the same key parses. */
 export interface Provides {
   readonly plugins: JsonObject;
   readonly routes: readonly JsonObject[];
   readonly pipelines: readonly JsonObject[];
   readonly handlers: readonly JsonObject[];
-  /** Without their secrets; rows of the ledger from the installation on. */
+  /** Without secrets. The installation makes them rows of the ledger. */
   readonly webhooks: readonly JsonObject[];
 }
 
-/** What an installation was given, as it is on record; older ones know fewer kinds. */
+/** Parses what an installation has recorded. Records of older versions have no webhooks. */
 export function readProvides(provisioned: string): Provides {
   return { webhooks: [], ...(parseJson(provisioned) as Omit<Provides, 'webhooks'>) };
 }
 
-/** Whoever acts for an installation is called so, with its slug behind. */
-export const INSTALLATION_ACTOR = 'installation:';
+/** The prefix of actors that are installations; the slug of the package follows. */
+const INSTALLATION_ACTOR = 'installation:';
 
-/** Returns the actor of a package's handlers. It has the rights of an admin of its ledger. */
+/** Returns the actor of an installation, which has the rights of an admin of its ledger. */
 export function installationActor(slug: string): string {
   return `${INSTALLATION_ACTOR}${slug}`;
 }
@@ -59,7 +59,7 @@ export function isInstallation(actor: string): boolean {
   return actor.startsWith(INSTALLATION_ACTOR);
 }
 
-/** Returns the slug of the package that an actor acts for. Undefined if it isn't an installation. */
+/** Returns the slug of the package that acts; undefined for other actors. */
 export function findActingPackage(actor: string): string | undefined {
   return isInstallation(actor) ? actor.slice(INSTALLATION_ACTOR.length) : undefined;
 }
@@ -101,7 +101,7 @@ const range = z.string().refine((value) => parseRange(value) !== undefined, {
 
 const entry = z.record(z.string(), z.unknown());
 
-/** What a package may say. Whatever brings code of its own has no key here. */
+/** The manifest of a package. It has no key for code. */
 export const manifestSchema = strictSection({
   manifest_spec: z.literal(PACKAGE_SPEC),
   manifest_version: z.literal(1),
@@ -127,8 +127,8 @@ export const manifestSchema = strictSection({
   webhooks: z.array(entry).default([]),
 });
 
-/** Keys that are refused with more to say than that nobody knows them. */
-export function refuseKey(key: string): { message: string; hint: string } | undefined {
+/** Explains why a key for code is refused; undefined for other keys. */
+export function explainRefusedKey(key: string): { message: string; hint: string } | undefined {
   if (!codeKeys.has(key)) return undefined;
   return {
     message: 'would be code: a package is metadata alone',
@@ -165,7 +165,7 @@ export function toPackage(
     title: parsed.title,
     description: parsed.description ?? '',
     category: parsed.category,
-    // The document was scanned for what JSON cannot hold.
+    // The document was checked for values that JSON can't represent.
     configSchema: configSchema as JsonObject | undefined,
     requires: parsed.requires.map((one) => ({ ...one, version: one.version })),
     provides: {

@@ -5,46 +5,50 @@ import type { Directive } from '../directive/directive.ts';
 import { configChecksum } from './package.ts';
 import type { SignalDraft } from '../signal/signal.ts';
 
-/** A signal with what it says, before that is text. */
+/** A signal and its payload, before it is text. */
 export interface PayloadSignal {
   readonly signal: SignalDraft;
   readonly payload: JsonObject;
 }
 
-type Told = Pick<Directive, 'id' | 'type' | 'params' | 'actor'>;
+type PackageDirective = Pick<Directive, 'id' | 'type' | 'params' | 'actor'>;
 
 /**
- * What happens to a package has signals of its own around those of its directive: asked for before it,
- * begun after it, and at the end before it again.
+ * Adds the signal of the package to that of its directive: before it for the request and the end, after
+ * it for the start. Other directives only have their own signal.
  */
-export function withPackage(
+export function addPackageSignal(
   own: PayloadSignal,
-  told: Told,
+  directive: PackageDirective,
   { moment, tenant, why }: Moment,
 ): readonly PayloadSignal[] {
-  const verb = verbs.get(told.type);
+  const verb = verbs.get(directive.type);
   if (verb === undefined || !moments.has(moment)) return [own];
-  const said: unknown = parseJson(told.params);
-  const params = isObject(said) ? said : {};
-  // The directive that installs it gives it its id.
-  const installationId = textOf(params['installation_id'] ?? told.id);
-  const about: About = { verb, moment, tenant, params, installationId, directiveId: told.id };
-  const packageSignal = makePackageSignal(about, own.signal, {
-    directive_id: told.id,
-    actor: told.actor,
-    ...why,
-  });
-  return moment === 'started' ? [own, packageSignal] : [packageSignal, own];
+  const parsed: unknown = parseJson(directive.params);
+  const params = isObject(parsed) ? parsed : {};
+  // An installation has the id of the directive that installs it.
+  const installationId = textOf(params['installation_id'] ?? directive.id);
+  const about: PackageMoment = {
+    verb,
+    moment,
+    tenant,
+    params,
+    installationId,
+    directiveId: directive.id,
+  };
+  const fields = { directive_id: directive.id, actor: directive.actor, ...why };
+  const added = createSignal(about, own.signal, fields);
+  return moment === 'started' ? [own, added] : [added, own];
 }
 
 interface Moment {
   readonly moment: string;
   readonly tenant: string;
-  /** Of one that failed. */
+  /** The error of a failed directive. */
   readonly why: JsonObject;
 }
 
-interface About extends Omit<Moment, 'why'> {
+interface PackageMoment extends Omit<Moment, 'why'> {
   readonly verb: string;
   readonly params: JsonObject;
   readonly installationId: string;
@@ -56,15 +60,15 @@ const verbs: ReadonlyMap<string, string> = new Map(
 );
 const moments: ReadonlySet<string> = new Set(['requested', 'started', 'completed', 'failed']);
 
-/** It has in common with the directive's own who asked, and what it belongs to. */
-function makePackageSignal(about: About, own: SignalDraft, said: JsonObject): PayloadSignal {
+/** Creates a signal with the correlation and causation of the directive's own. */
+function createSignal(about: PackageMoment, own: SignalDraft, fields: JsonObject): PayloadSignal {
   const { params, installationId } = about;
   const version = params['version'];
   const payload: JsonObject = {
     installation_id: installationId,
     package_slug: textOf(params['package_slug']),
     ...(version === undefined ? {} : { version }),
-    ...said,
+    ...fields,
   };
   return {
     payload,
@@ -75,17 +79,24 @@ function makePackageSignal(about: About, own: SignalDraft, said: JsonObject): Pa
       subjectType: 'package_installation',
       subjectId: installationId,
       data: JSON.stringify(payload),
-      dedupeKey: keyOf(about),
+      dedupeKey: createDedupeKey(about),
     },
   };
 }
 
 /**
- * The same fact is there once. Each key ends in what tells this request from the next one for the same
- * package: an installation after an uninstallation is a fact of its own.
+ * Returns the dedupe key. It ends in the id of this request, because an installation after an
+ * uninstallation is a separate event.
  */
-function keyOf({ verb, moment, tenant, params, installationId, directiveId }: About): string {
-  const word = words.get(moment) ?? moment;
+function createDedupeKey({
+  verb,
+  moment,
+  tenant,
+  params,
+  installationId,
+  directiveId,
+}: PackageMoment): string {
+  const word = shortMoments.get(moment) ?? moment;
   const head = `pkg_${verb}_${word}:${tenant}`;
   if (verb !== 'install') return `${head}:${installationId}:${directiveId}`;
   const version = textOf(params['version']);
@@ -97,7 +108,7 @@ function keyOf({ verb, moment, tenant, params, installationId, directiveId }: Ab
   return `${head}:${slug}:${version}:${configChecksum(config)}:${installationId}`;
 }
 
-const words: ReadonlyMap<string, string> = new Map([
+const shortMoments: ReadonlyMap<string, string> = new Map([
   ['requested', 'req'],
   ['started', 'start'],
   ['completed', 'done'],

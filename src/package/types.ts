@@ -9,7 +9,7 @@ export interface InstallationFilter {
   readonly withEnded?: boolean;
 }
 
-/** What an installation is made of, and what it brings. */
+/** The content of an installation: a version, its configuration, and what it adds. */
 export interface InstallationContent {
   readonly version: string;
   readonly hash: string;
@@ -19,17 +19,17 @@ export interface InstallationContent {
   readonly provisions: readonly Provision[];
 }
 
-/** `plannedAt`: the version of all installations that its checks were made against. */
 export interface InstallationDraft extends InstallationContent {
   readonly id: string;
   readonly slug: string;
   readonly directiveId: string;
+  /** The version of all installations at the time of the checks. */
   readonly plannedAt: number;
-  readonly webhooks: WebhookMoves;
+  readonly webhooks: WebhookChanges;
 }
 
-/** What becomes of webhooks together with the installation that brings them. */
-export interface WebhookMoves {
+/** The changes of webhooks in the commit of the installation that provides them. */
+export interface WebhookChanges {
   readonly opened: readonly WebhookDraft[];
   readonly changed: readonly Omit<WebhookChange, 'seenAt'>[];
   readonly closed: readonly string[];
@@ -41,10 +41,10 @@ export interface InstallationChange {
   readonly directiveId: string;
   readonly plannedAt: number;
   readonly to: 'installed' | 'disabled' | 'uninstalled';
-  /** What it becomes; what it is, when undefined. */
+  /** The new content (default: unchanged). */
   readonly content?: InstallationContent;
-  readonly webhooks: WebhookMoves;
-  /** Plugins whose state and facts go with it. */
+  readonly webhooks: WebhookChanges;
+  /** Plugins whose state and facts are deleted, too. */
   readonly purge?: readonly string[];
 }
 
@@ -54,10 +54,10 @@ export interface InstallationRow {
   readonly version: string;
   readonly hash: string;
   readonly status: InstallationStatus;
-  /** What whoever installed it said, as canonical JSON; credentials by reference only. */
+  /** The installer's configuration as canonical JSON; credentials only as references. */
   readonly config: string;
   readonly configChecksum: string;
-  /** What it provisioned, in the words of the configuration file, as JSON. */
+  /** JSON text: what it provides, in the format of the configuration file. */
   readonly provisioned: string;
   /** Counts its changes, from 1. */
   readonly revision: number;
@@ -68,8 +68,8 @@ export interface InstallationRow {
   readonly lastError: string | null;
 }
 
-/** One thing that an installation brought, and under which name. */
-export interface Provenance extends Provision {
+/** An object of an installation, and when it was added and removed. */
+export interface ProvisionRow extends Provision {
   readonly installationId: string;
   readonly provisionedAt: Timestamp;
   readonly removedAt: Timestamp | null;

@@ -1,4 +1,4 @@
-/** Versions as semver.org orders them: `1.2.0`, `2.0.0-beta.1`; what is after `+` says nothing. */
+/** A version as semver.org defines it, such as `1.2.0` or `2.0.0-beta.1`. Text after `+` is ignored. */
 export interface Version {
   readonly numbers: readonly [major: number, minor: number, patch: number];
   /** Empty for a release. */
@@ -19,7 +19,7 @@ export function parseVersion(text: string): Version | undefined {
   return { numbers: [major, minor, patch], pre: pre.map(toIdentifier) };
 }
 
-/** Below zero when the first is the older one. A text that is no version is older than all that are. */
+/** Returns a negative number if the first is older. Text that isn't a version is older than versions. */
 export function compareVersions(a: string, b: string): number {
   const [first, second] = [parseVersion(a), parseVersion(b)];
   if (first === undefined || second === undefined) {
@@ -28,10 +28,8 @@ export function compareVersions(a: string, b: string): number {
   return compare(first, second);
 }
 
-/**
- * The newest; a version that is being tried out only when there is no other.
- */
-export function latest(versions: readonly string[]): string | undefined {
+/** Returns the newest release, or the newest pre-release if there is no release. */
+export function findLatest(versions: readonly string[]): string | undefined {
   const released = versions.filter((version) => parseVersion(version)?.pre.length === 0);
   const among = released.length > 0 ? released : versions;
   return among.toSorted(compareVersions).at(-1);
@@ -54,7 +52,7 @@ export function parseRange(text: string): Range | undefined {
   return isWhole ? parts.flatMap((part) => part ?? []) : undefined;
 }
 
-/** Manifests of plugins may say `1` or `1.0`: what is left out counts as nought. */
+/** Checks the version of a plugin. Its manifest may say `1` or `1.0`: missing numbers are 0. */
 export function satisfies(version: string, range: Range): boolean {
   const padded = /^\d+(\.\d+)?$/.test(version)
     ? `${version}.0.0`.split('.').slice(0, 3)
@@ -72,15 +70,15 @@ function parseComparison(text: string): Comparison[] | undefined {
   if (operator !== '^' && operator !== '~') {
     return [{ operator: operator as Comparison['operator'], version }];
   }
-  const next: Version = { numbers: ceiling(version.numbers, operator), pre: [] };
+  const next: Version = { numbers: upperBound(version.numbers, operator), pre: [] };
   return [
     { operator: '>=', version },
     { operator: '<', version: next },
   ];
 }
 
-/** `^` keeps the first number that is not nought, `~` the first two. */
-function ceiling(
+/** Returns the upper bound: `^` keeps the first number that isn't 0, `~` the first two. */
+function upperBound(
   [major, minor, patch]: Version['numbers'],
   operator: '^' | '~',
 ): Version['numbers'] {
@@ -99,7 +97,7 @@ function compare(a: Version, b: Version): number {
     const order = number - (b.numbers[index] ?? 0);
     if (order !== 0) return order;
   }
-  // A release is newer than what was tried out before it.
+  // A release is newer than its pre-releases.
   if (a.pre.length === 0 || b.pre.length === 0) return b.pre.length - a.pre.length;
   for (const [index, identifier] of a.pre.entries()) {
     const order = compareIdentifiers(identifier, b.pre[index]);

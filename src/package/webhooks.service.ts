@@ -4,7 +4,7 @@ import { formatCredentialRef } from '../base/credential-ref.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { describeInstallation, type InstalledPackage } from '../config/installed.ts';
-import type { InstallationRow, WebhookMoves } from './types.ts';
+import type { InstallationRow, WebhookChanges } from './types.ts';
 import type { WebhookRow } from '../webhook/types.ts';
 import { readProvides } from './package.ts';
 import { nameCredential } from '../webhook/webhook.ts';
@@ -21,29 +21,29 @@ import { makeSecret } from '../webhook/secrets.service.ts';
 import type { WebhookSecret } from '../webhook/store.service.ts';
 import { guardFirstKey } from '../access/vault.service.ts';
 
-/** What an installation is to be: its webhooks as they were, and as they will be. */
-export interface InstallationWebhooks {
-  /** Undefined for what was not there before. */
+/** A change of an installation and its webhooks. */
+export interface WebhooksRequest {
+  /** The installation before the change; undefined for a new one. */
   readonly row: InstallationRow | undefined;
-  /** In the words of the manifest, with their final ids; none for what ends. */
+  /** The webhooks after the change, in the format of the manifest, with their final ids. */
   readonly webhooks: readonly JsonObject[];
   readonly isOn: boolean;
 }
 
-/** What a package says of one of its webhooks. */
-interface Packaged {
+/** A webhook of a package. */
+interface PackageWebhook {
   readonly id: string;
   readonly settings: JsonObject;
   readonly credential: string | undefined;
 }
 
-/** Throws when a webhook of an installation could not be opened beside those that there are. */
-export async function checkInstallationWebhooks(
-  change: InstallationWebhooks,
+/** Refuses webhooks whose id is in use or whose secret is unusable. */
+export async function refuseWebhooks(
+  change: WebhooksRequest,
   context: LedgerContext,
   intake: WebhookIntake,
 ): Promise<void> {
-  for (const [{ id, settings, credential }, row] of await pair(change, context)) {
+  for (const [{ id, settings, credential }, row] of await pairWithRows(change, context)) {
     await requireCredential(credential, intake);
     if (credential !== undefined && change.isOn) {
       await checkWebhookSecret(
@@ -52,15 +52,15 @@ export async function checkInstallationWebhooks(
         intake.store,
       );
     }
-    // Who makes the secrets themselves must be asked for one.
+    // This throws for providers that issue the secret themselves: it must be a credential.
     if (credential === undefined) makeSecret(authModeOf(settings));
-    if (row !== undefined && !isOwn(id, change)) throw describeTakenId(id);
+    if (row !== undefined && !isProvided(id, change)) throw describeTakenId(id);
   }
 }
 
-/** Throws what is wrong with them among all that would be in force then. */
-export function refuseTargets(one: InstalledPackage, next: Blueprint): void {
-  for (const { id, settings } of one.provides.webhooks.map(toPackaged)) {
+/** Refuses webhooks that don't fit the configuration with the installation. */
+export function refuseWebhookTargets(one: InstalledPackage, next: Blueprint): void {
+  for (const { id, settings } of one.provides.webhooks.map(toPackageWebhook)) {
     try {
       checkWebhookEntry(id, settings, [{ secret: formatCredentialRef('secret') }], next);
     } catch (thrown) {
@@ -73,28 +73,28 @@ export function refuseTargets(one: InstalledPackage, next: Blueprint): void {
 }
 
 /**
- * What is to be written with an installation, and the secrets that were made for it, which nobody sees
- * again. What is as it was keeps its secret.
+ * Prepares the webhook rows of an installation, and creates secrets, which are only shown now. A webhook
+ * with the same mode and credential keeps its secret.
  */
-export async function draftWebhookMoves(
-  change: InstallationWebhooks,
+export async function prepareWebhooks(
+  change: WebhooksRequest,
   context: LedgerContext,
-): Promise<{ readonly webhooks: WebhookMoves; readonly reveal?: JsonObject }> {
+): Promise<{ readonly webhooks: WebhookChanges; readonly reveal?: JsonObject }> {
   const { vault, ledger, tenant } = context;
-  const pairs = await pair(change, context);
+  const pairs = await pairWithRows(change, context);
   if (pairs.length > 0) await guardFirstKey(vault, ledger);
-  const opened: WebhookMoves['opened'][number][] = [];
-  const changed: WebhookMoves['changed'][number][] = [];
+  const opened: WebhookChanges['opened'][number][] = [];
+  const changed: WebhookChanges['changed'][number][] = [];
   const secrets: JsonObject = {};
-  for (const [packaged, row] of pairs) {
-    const { id, credential } = packaged;
-    const settings = JSON.stringify(change.isOn ? packaged.settings : off(packaged.settings));
-    const isKept = row !== undefined && keepsSecret(packaged, row, change);
-    const kept: WebhookSecret = {
-      secret: toCredentialRef(credential) ?? makeSecret(authModeOf(packaged.settings)),
+  for (const [webhook, row] of pairs) {
+    const { id, credential } = webhook;
+    const settings = JSON.stringify(change.isOn ? webhook.settings : disable(webhook.settings));
+    const isKept = row !== undefined && keepsSecret(webhook, row, change);
+    const secret: WebhookSecret = {
+      secret: toCredentialRef(credential) ?? makeSecret(authModeOf(webhook.settings)),
     };
-    if (!isKept && credential === undefined) secrets[id] = kept.secret;
-    const sealed = isKept ? undefined : sealSecrets(id, [kept], vault);
+    if (!isKept && credential === undefined) secrets[id] = secret.secret;
+    const sealed = isKept ? undefined : sealSecrets(id, [secret], vault);
     if (row !== undefined) {
       changed.push({ id, settings, ...(sealed === undefined ? {} : { sealed }) });
       continue;
@@ -102,14 +102,14 @@ export async function draftWebhookMoves(
     if (tenant !== undefined && !(await tenant.addKey('hook', id))) throw describeTakenId(id);
     opened.push({ id, settings, sealed: sealed ?? null });
   }
-  const left = new Set(pairs.map(([{ id }]) => id));
-  const closed = idsOf(change.row).filter((id) => !left.has(id));
+  const remaining = new Set(pairs.map(([{ id }]) => id));
+  const closed = listIds(change.row).filter((id) => !remaining.has(id));
   const webhooks = { opened, changed, closed };
   return Object.keys(secrets).length === 0 ? { webhooks } : { webhooks, reveal: { secrets } };
 }
 
-/** What this process knows of them is as the ledger has it. */
-export async function refreshWebhooks(
+/** Applies committed changes of webhooks in this process, and removes the keys of closed ones. */
+export async function applyWebhooks(
   { tenant }: LedgerContext,
   intake: WebhookIntake,
   { closed_webhooks: closed }: JsonObject,
@@ -120,17 +120,17 @@ export async function refreshWebhooks(
   }
 }
 
-async function pair(
-  { webhooks }: InstallationWebhooks,
+async function pairWithRows(
+  { webhooks }: WebhooksRequest,
   { ledger }: LedgerContext,
-): Promise<(readonly [Packaged, WebhookRow | undefined])[]> {
-  const all = webhooks.map(toPackaged);
+): Promise<(readonly [PackageWebhook, WebhookRow | undefined])[]> {
+  const all = webhooks.map(toPackageWebhook);
   return await Promise.all(
     all.map(async (one) => [one, await ledger.webhooks.find(one.id)] as const),
   );
 }
 
-function toPackaged({ id, credential, ...settings }: JsonObject): Packaged {
+function toPackageWebhook({ id, credential, ...settings }: JsonObject): PackageWebhook {
   return {
     id: typeof id === 'string' ? id : '',
     settings,
@@ -138,27 +138,27 @@ function toPackaged({ id, credential, ...settings }: JsonObject): Packaged {
   };
 }
 
-function isOwn(id: string, { row }: InstallationWebhooks): boolean {
-  return idsOf(row).includes(id);
+function isProvided(id: string, { row }: WebhooksRequest): boolean {
+  return listIds(row).includes(id);
 }
 
-function idsOf(row: InstallationRow | undefined): string[] {
+function listIds(row: InstallationRow | undefined): string[] {
   if (row === undefined) return [];
-  return readProvides(row.provisioned).webhooks.map((webhook) => toPackaged(webhook).id);
+  return readProvides(row.provisioned).webhooks.map((webhook) => toPackageWebhook(webhook).id);
 }
 
-/** Another mode needs another secret, and another credential is one. */
+/** True if neither the mode nor the credential of a webhook changes. */
 function keepsSecret(
-  now: Packaged,
+  now: PackageWebhook,
   row: WebhookRow,
-  { row: installation }: InstallationWebhooks,
+  { row: installation }: WebhooksRequest,
 ): boolean {
   const all = installation === undefined ? [] : readProvides(installation.provisioned).webhooks;
-  const before = all.map(toPackaged).find(({ id }) => id === now.id);
+  const before = all.map(toPackageWebhook).find(({ id }) => id === now.id);
   const isSame = before !== undefined && before.credential === now.credential;
   return isSame && authModeOf(before.settings) === authModeOf(now.settings) && row.sealed !== null;
 }
 
-function off(settings: JsonObject): JsonObject {
+function disable(settings: JsonObject): JsonObject {
   return { ...settings, enabled: false };
 }

@@ -12,7 +12,7 @@ import { defineOperation } from '../operation/define.ts';
 import { makeAnswerer, readAnswers, readRecordedAnswers } from './test-answers.service.ts';
 import { pipelineName } from './operations.ts';
 import { requireRun } from './run/run.operations.ts';
-import { readSight } from '../access/visibility.operations.ts';
+import { readVisibility } from '../operation/visibility.ts';
 
 const branch = z.string().describe('indexes from the root down, such as 0.2');
 const does = z.string().nullable().describe('the command that it uses, as plugin.command');
@@ -122,7 +122,7 @@ export const testPipeline = defineOperation({
 async function requireReadableRun(context: Context, id: string): Promise<Run> {
   const run = await requireRun(context, id);
   // A test shows the recorded data, so the caller must be allowed to read all of it.
-  if ((await readSight(context, { ...run, runId: run.id })) === 'exact') return run;
+  if ((await readVisibility(context, { ...run, runId: run.id })) === 'exact') return run;
   const message = `the data of run ${run.id} is for administrators and for ${run.actor}`;
   throw new DuctileError('FORBIDDEN', message, {
     place: 'run',

@@ -10,7 +10,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { findPluginCommand, requireLoadedPlugin, type Catalog, type Plugin } from './catalog.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
+import { direct, directErrors, planDirective } from '../operation/request-directive.ts';
 import { allows } from '../access/scopes.ts';
 
 const noteShape = z.object({

@@ -18,7 +18,7 @@ import { limits } from '../base/limits.ts';
 import { maskSecrets } from '../base/secrets.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { pluginName } from '../config/fields.ts';
-import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
+import { direct, directErrors, planDirective } from '../operation/request-directive.ts';
 
 const problemShape = z.object({
   plugin: z.string().nullable(),

@@ -3,8 +3,8 @@ import * as z from 'zod';
 import { commandName, pluginName } from '../config/fields.ts';
 import { breakerStates } from './breaker.ts';
 import { defineOperation } from '../operation/define.ts';
-import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
-import { limitField } from '../job/operations.ts';
+import { direct, directErrors, planDirective } from '../operation/request-directive.ts';
+import { limitField } from '../operation/page.ts';
 import { refuseUnknownPlugin } from '../plugin/catalog.ts';
 
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');

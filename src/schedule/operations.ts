@@ -12,7 +12,7 @@ import type { TimedSchedule } from './plan.ts';
 import { previewSchedules, type PreviewEntry } from './preview.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
+import { direct, directErrors, planDirective } from '../operation/request-directive.ts';
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
 import {
   holdKinds,

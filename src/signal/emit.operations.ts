@@ -8,8 +8,8 @@ import type { Emission } from '../pipeline/run/types.ts';
 import { webhookSource, type SignalDraft } from './signal.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { refuseDeniedFollowers } from '../access/denied-commands.operations.ts';
-import { listDenied } from '../access/scopes.ts';
+import { refuseDeniedFollowers } from '../operation/denied-commands.ts';
+import { listDeniedCommands } from '../access/scopes.ts';
 
 /** Programs send a subject as `{type, id}`, people as `type/id`. */
 const subject = z.preprocess(joinSubject, z.string());
@@ -92,7 +92,7 @@ export const emitSignal = defineOperation({
     const submission = toSubmission(context, input);
     const { signals } = context.engine;
     await refuseWebhookName(submission, context);
-    if (listDenied(context.principal.scopes).length > 0) {
+    if (listDeniedCommands(context.principal.scopes).length > 0) {
       refuseDeniedFollowers(context, signals.draft(submission));
     }
     return await showEmitted(context, submission, await signals.emit(submission));
@@ -131,7 +131,7 @@ export const emitSignals = defineOperation({
   async run(context, { signals: reports }) {
     const { signals } = context.engine;
     const submissions = reports.map((report) => toOneOfMany(context, report));
-    const isLimited = listDenied(context.principal.scopes).length > 0;
+    const isLimited = listDeniedCommands(context.principal.scopes).length > 0;
     for (const [index, submission] of submissions.entries()) {
       const emission = await atIndex(index, () => draftSignal(submission, context));
       if (isLimited) refuseDeniedFollowers(context, emission);

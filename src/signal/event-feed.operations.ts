@@ -16,7 +16,7 @@ import {
   type FoldedEvents,
   type FoldedEvent,
 } from './event-feed.service.ts';
-import { seesHidden, bareLedger } from '../access/visibility.operations.ts';
+import { canSeeHidden, unmaskedLedger } from '../operation/visibility.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 
 const eventShape = feedEventShape.extend({
@@ -103,7 +103,7 @@ export const tailSignals = defineOperation({
     // Only a reader that has seen everything is a starting point for new readers.
     if (fold && !more) reads.folded.advanceTo(end);
     return {
-      events: showEvents(page, epoch, { type, fold, seesAll: seesHidden(principal) }),
+      events: showEvents(page, epoch, { type, fold, seesAll: canSeeHidden(principal) }),
       cursor: formatEventCursor(epoch, end),
       more,
       pending: isPending,
@@ -259,7 +259,7 @@ function msUntilInterval(): number {
 const known = new WeakMap<Ledger, SharedReads>();
 
 export function findSharedReads(given: Ledger): SharedReads {
-  const ledger = bareLedger(given);
+  const ledger = unmaskedLedger(given);
   let reads = known.get(ledger);
   if (reads === undefined) known.set(ledger, (reads = makeSharedReads(ledger)));
   return reads;

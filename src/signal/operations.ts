@@ -10,13 +10,18 @@ import {
 import { splitSubject } from './envelope.ts';
 import type { Signal, SignalFilter } from './signal.ts';
 import type { Context } from '../operation/context.ts';
-import { readSeqCursor, readEpoch, writeCursor } from '../operation/page.ts';
+import {
+  cursorField,
+  limitField,
+  readSeqCursor,
+  readEpoch,
+  writeCursor,
+} from '../operation/page.ts';
 import { defineOperation } from '../operation/define.ts';
 import { findById } from '../operation/find-by-id.ts';
-import { cursorField, limitField } from '../job/operations.ts';
 import { runShape, showRun } from '../pipeline/run/run.service.ts';
 import { jobShape, showJob, showSignal, signalShape } from '../job/shapes.service.ts';
-import { isVisible, sightOf } from '../access/visibility.operations.ts';
+import { isVisible, toVisibilityFilter } from '../operation/visibility.ts';
 
 export const signalIdField = z
   .string()
@@ -76,7 +81,7 @@ export const listSignalsOperation = defineOperation({
     const kind = order === 'oldest' ? 'so' : 's';
     const { rows: signals, next } = await ledger.signals.page({
       ...toFilter(rest),
-      ...sightOf(principal),
+      ...toVisibilityFilter(principal),
       ...(after === undefined ? {} : { beforeSeq: readSeqCursor(kind, epoch, after) }),
       order,
       limit: rows,
@@ -152,7 +157,7 @@ export function requireSignal(
   { engine: { ledger }, principal }: Pick<Context, 'engine' | 'principal'>,
   id: string,
 ): Promise<Signal> {
-  const seen = sightOf(principal);
+  const seen = toVisibilityFilter(principal);
   return findById(id, {
     noun: 'signal',
     errorCode: 'SIGNAL_NOT_FOUND',

@@ -3,7 +3,7 @@ import { moment, nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
+import { direct, directErrors, planDirective } from '../operation/request-directive.ts';
 import { findDirectiveById } from '../operation/find-by-id.ts';
 import { requireSignal, signalIdField } from './operations.ts';
 

@@ -20,7 +20,7 @@ import {
   type SignalGroup,
 } from './signal.ts';
 import { findChildHops } from '../job/enqueue.service.ts';
-import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
+import type { DirectiveExecution, DirectiveDefinition } from '../directive/define.service.ts';
 import { followSignal, withBaggage } from '../pipeline/follow-signal.ts';
 import type { Generation } from '../engine/generation.ts';
 import { isMasked } from './mask.ts';
@@ -38,7 +38,7 @@ import type { LedgerContext } from '../engine/context.ts';
 async function replay(
   context: LedgerContext,
   choice: ReplayChoice,
-  request: Asked,
+  request: DirectiveExecution,
 ): Promise<JsonObject> {
   const { ledger, vault, processId, quota, commits } = context;
   let progress = await readProgress(ledger, choice, request);
@@ -89,7 +89,7 @@ async function replay(
 async function readProgress(
   ledger: Ledger,
   { resume }: ReplayChoice,
-  { progress }: Asked,
+  { progress }: DirectiveExecution,
 ): Promise<ReplayProgress> {
   if (progress !== null) return progress as unknown as ReplayProgress;
   const { progress: reached = null } =
@@ -165,7 +165,7 @@ function unsealed(id: string): DuctileError {
 function followAgain(
   { signal, payload, hopsLeast }: OpenedSignal & { readonly hopsLeast: number },
   { handler }: ReplayChoice,
-  { actor, directiveId }: Asked,
+  { actor, directiveId }: DirectiveExecution,
   { rules }: Generation,
 ): Followers & Pick<Emission, 'contexts'> {
   const { id, type, source, metadata } = signal;

@@ -4,7 +4,7 @@ import { noRunEvents } from '../pipeline/run/changes.ts';
 import type { Emission, Followers, RunCommitEvents, RunDraft } from '../pipeline/run/types.ts';
 import { lockDirectives } from '../directive/directive.sql.ts';
 import { enqueueJobs, insertContexts } from '../job/enqueue.sql.ts';
-import { lockProgress, writeProgress } from '../directive/progress.sql.ts';
+import { lockProgress, writeProgress } from '../directive/lifecycle.sql.ts';
 import { text } from '../ledger/row.ts';
 import { createRuns } from '../pipeline/run/start.sql.ts';
 

@@ -15,7 +15,7 @@ import {
   type Transaction,
   type Value,
 } from '../ledger/dialect.ts';
-import { insertAsked } from '../directive/asked.sql.ts';
+import { insertSignalDirectives } from '../directive/handler.sql.ts';
 import { insertSealedPayloads } from '../access/credential.sql.ts';
 import { int, intOrNull, text, textOrNull, filterWritten } from '../ledger/row.ts';
 import { FROM_RUN_START_AGAIN } from '../pipeline/run/run.ts';
@@ -65,14 +65,14 @@ export async function insertNewSignals(
 function insertRequests(tx: Transaction, signals: readonly SignalDraft[]): void {
   const { listSignalDirectives } = tx;
   if (listSignalDirectives === undefined) return;
-  const asked = signals.flatMap((signal) =>
+  const requested = signals.flatMap((signal) =>
     signal.isQuiet === true ? [] : listSignalDirectives(signal),
   );
-  if (asked.length === 0) return;
-  insertAsked(tx, asked);
+  if (requested.length === 0) return;
+  insertSignalDirectives(tx, requested);
   tx.send(
     insert,
-    asked.map(({ signal }) => toRow(signal)),
+    requested.map(({ signal }) => toRow(signal)),
   );
 }
 

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { limits } from '../base/limits.ts';
 import type { DirectiveType } from '../directive/directive.ts';
 
-/** What it may use of what all share; null for no limit. */
+/** The limits of a tenant; null for no limit. */
 export const tenantLimitFields = {
   workers: z.int().min(1).nullable().optional().describe('jobs that it may run at once'),
   queue_length: z
@@ -22,7 +22,7 @@ export interface LimitParams {
   readonly storage_bytes?: number | null | undefined;
 }
 
-export interface NewTenant extends LimitParams {
+export interface TenantParams extends LimitParams {
   readonly slug: string;
   readonly title?: string | undefined;
 }
@@ -37,7 +37,7 @@ export interface TenantDeletion extends TenantChoice {
   readonly confirm: string;
 }
 
-/** It is part of a file's and of a schema's name. */
+/** The slug is part of a file name and of a schema name. */
 export const tenantSlug = z
   .string()
   .regex(new RegExp(`^[a-z][a-z0-9_]{0,${limits.tenantSlugCharsMax - 1}}$`), {
@@ -45,16 +45,16 @@ export const tenantSlug = z
   })
   .refine((slug) => slug !== 'root', { error: 'is the name of the ledger that all have' });
 
-/** Only an owner of the root ledger; its scope is one that no role but that has. */
+/** Only owners of the root ledger have this scope. */
 const common = {
   scope: 'tenants:rw',
   role: 'owner',
-  // Each step finds out what is left to do.
+  // A repeated execution continues with the step that is left.
   isRepeatable: true,
   target: ({ slug }: TenantChoice) => slug,
 } as const;
 
-export const createTenantType: DirectiveType<NewTenant> = {
+export const createTenantType: DirectiveType<TenantParams> = {
   ...common,
   type: 'tenant.create',
   summary: 'Make a tenant: a ledger of its own.',

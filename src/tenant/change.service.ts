@@ -11,7 +11,7 @@ import {
   resumeTenantType,
   suspendTenantType,
   type LimitParams,
-  type NewTenant,
+  type TenantParams,
   type TenantChoice,
   type TenantDeletion,
   type TenantLimitParams,
@@ -21,17 +21,17 @@ import { schemaVersion } from '../ledger/migrate.ts';
 import { openLedger } from '../ledger/open.ts';
 import { openReadonlyLedger, readSchemaVersion } from '../ledger/open-readonly.ts';
 import { findLiveHost, removeLedger, locateTenantLedger } from '../ledger/tenant-location.ts';
-import type { TenantLimits, TenantRow, TenantStatus } from './types.ts';
-import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
+import type { TenantLimits, TenantRow, TenantStatus } from './tenants.ts';
+import type { DirectiveExecution, DirectiveDefinition } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import type { Tenants } from './tenants.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import { refuseUnisolated, type IsolationOf } from './require-isolation.service.ts';
 
-/** Between two looks whether the other hosts have left. */
-const LOOK_MS = 200;
+/** The pause between two checks whether other hosts have closed the tenant. */
+const CHECK_MS = 200;
 
-/** Those about tenants, for the root ledger alone. */
+/** Registers the directives of the root ledger that change tenants. */
 export function registerTenantDirectives(
   directives: Directives,
   context: LedgerContext,
@@ -53,7 +53,7 @@ function createDirective(
   context: LedgerContext,
   tenants: Tenants,
   isolation: IsolationOf | undefined,
-): DirectiveDefinition<NewTenant> {
+): DirectiveDefinition<TenantParams> {
   const { ledger } = context;
   return {
     ...createTenantType,
@@ -69,7 +69,7 @@ function createDirective(
       const isNew = await ledger.tenants.insert(draft);
       if (!isNew) await refuseTaken(context, slug);
       probe('tenant.before-ledger');
-      await makeTenantLedger(context, slug);
+      await createTenantLedger(context, slug);
       probe('tenant.after-ledger');
       await ledger.tenants.updateStatus(slug, ['creating'], 'active');
       return { slug, status: 'active' };
@@ -78,24 +78,24 @@ function createDirective(
   };
 }
 
-/** One that was being made when its process died is made to the end. */
+/** Refuses an existing tenant, unless it is incomplete because its process died. */
 async function refuseTaken({ ledger }: LedgerContext, slug: string): Promise<void> {
   const known = await ledger.tenants.find(slug);
   if (known === undefined || known.status === 'creating') return;
   throw new DuctileError('TENANT_EXISTS', `there is a tenant ${slug} already`, { place: 'slug' });
 }
 
-/** What is there under its name and is not its own belongs to somebody else. */
-async function makeTenantLedger({ ledger, config }: LedgerContext, slug: string): Promise<void> {
+/** Creates the ledger of a tenant. Throws if another ledger exists under its name. */
+async function createTenantLedger({ ledger, config }: LedgerContext, slug: string): Promise<void> {
   const place = locateTenantLedger(config.state, slug);
   const epoch = (await ledger.meta.read('epoch')) ?? '';
   const mark = `${epoch} ${slug}`;
-  const isThere = (await readSchemaVersion(place)) !== undefined;
+  const exists = (await readSchemaVersion(place)) !== undefined;
   const own = await openLedger(place, noRules);
   try {
     const found = await own.meta.read('tenant_of');
-    // Unmarked and empty is what whoever was interrupted here has left.
-    const isOurs = found === mark || (found === undefined && (!isThere || (await isEmpty(own))));
+    // A process that died here leaves an empty ledger without a mark.
+    const isOurs = found === mark || (found === undefined && (!exists || (await isEmpty(own))));
     if (!isOurs) {
       const message = `the place of its ledger is taken by something else`;
       throw new DuctileError('TENANT_EXISTS', message, { place: nameOf(place) });
@@ -129,21 +129,21 @@ function statusDirective(
   return {
     ...type,
     async plan({ slug }) {
-      const { status } = await mustFind(ledger, slug);
+      const { status } = await requireTenant(ledger, slug);
       if (status === to) return [`It is ${to} already; nothing would change.`];
-      if (status !== from) throw notPossible(slug, status);
+      if (status !== from) throw createStatusError(slug, status);
       return to === 'suspended'
         ? [`${slug} could do nothing new, and no job of it would start; running ones would go on.`]
         : [`Work of ${slug} would be accepted and started again.`];
     },
     async execute({ slug }) {
       const isMoved = await ledger.tenants.updateStatus(slug, [from], to);
-      const { status } = await mustFind(ledger, slug);
-      if (!isMoved && status !== to) throw notPossible(slug, status);
+      const { status } = await requireTenant(ledger, slug);
+      if (!isMoved && status !== to) throw createStatusError(slug, status);
       return { slug, status };
     },
     after: async ({ slug }) => {
-      // What waits in it may be started now, here and elsewhere.
+      // Waiting work may start now, here and on other hosts.
       if (to === 'active') await ledger.tenants.recordDue(slug, 'now');
       ledger.hint();
       tenants.soon();
@@ -158,12 +158,12 @@ function limitDirective(
   return {
     ...limitTenantType,
     async plan({ slug, ...params }) {
-      const { limits: before } = await mustFind(ledger, slug);
+      const { limits: before } = await requireTenant(ledger, slug);
       const after = mergeLimits(before, params);
       return [`${slug} would have ${describeLimits(after)}; it has ${describeLimits(before)}.`];
     },
     async execute({ slug, ...params }) {
-      const { limits: before } = await mustFind(ledger, slug);
+      const { limits: before } = await requireTenant(ledger, slug);
       const after = mergeLimits(before, params);
       await ledger.tenants.updateLimits(slug, after);
       return { slug, limits: showLimits(after) };
@@ -183,34 +183,34 @@ function deleteDirective(
   return {
     ...deleteTenantType,
     async plan({ slug }) {
-      const { title } = await mustFind(ledger, slug);
+      const { title } = await requireTenant(ledger, slug);
       return [
-        `The tenant ${slug} (${title}) would be removed: ${await countJobs(context, slug)}.`,
+        `The tenant ${slug} (${title}) would be removed: ${await describeJobs(context, slug)}.`,
         'Its ledger, tokens, credentials and installations would be gone. This cannot be undone.',
       ];
     },
-    async execute({ slug }, asked) {
-      // Somebody who was interrupted may have removed it to the end.
+    async execute({ slug }, execution) {
+      // An earlier execution may have deleted it and died before its end was recorded.
       if ((await ledger.tenants.find(slug)) === undefined) return { slug, deleted: true };
       await ledger.tenants.updateStatus(slug, ['creating', 'active', 'suspended'], 'deleting');
       ledger.hint();
-      await tenants.seclude(slug);
+      await tenants.block(slug);
       try {
-        await everybodyLeft(context, slug, asked);
+        await awaitClosed(context, slug, execution);
         probe('tenant.before-removal');
         await removeLedger(locateTenantLedger(context.config.state, slug));
         probe('tenant.after-removal');
         await ledger.tenants.delete(slug);
       } finally {
-        tenants.release(slug);
+        tenants.unblock(slug);
       }
       return { slug, deleted: true };
     },
   };
 }
 
-/** One that cannot be read can be removed all the same. */
-async function countJobs({ config }: LedgerContext, slug: string): Promise<string> {
+/** Describes the jobs of a tenant for the plan. A ledger that can't be read can still be deleted. */
+async function describeJobs({ config }: LedgerContext, slug: string): Promise<string> {
   const place = locateTenantLedger(config.state, slug);
   try {
     if ((await readSchemaVersion(place)) === undefined) return 'it has no ledger yet';
@@ -226,11 +226,11 @@ async function countJobs({ config }: LedgerContext, slug: string): Promise<strin
   }
 }
 
-/** Other hosts leave it when they see that it is being deleted; those that are silent are dead. */
-async function everybodyLeft(
+/** Waits until all hosts have closed the tenant. A host without a heartbeat counts as dead. */
+async function awaitClosed(
   { config }: LedgerContext,
   slug: string,
-  { signal }: Asked,
+  { signal }: DirectiveExecution,
 ): Promise<void> {
   const place = locateTenantLedger(config.state, slug);
   const deadline = performance.now() + limits.tenantLeaveMs;
@@ -243,17 +243,17 @@ async function everybodyLeft(
         hint: 'Stop that process, or wait until it is known to be dead; then delete it again.',
       });
     }
-    await sleep(LOOK_MS, undefined, { signal });
+    await sleep(CHECK_MS, undefined, { signal });
   }
 }
 
-async function mustFind(ledger: Ledger, slug: string): Promise<TenantRow> {
+async function requireTenant(ledger: Ledger, slug: string): Promise<TenantRow> {
   const found = await ledger.tenants.find(slug);
   if (found !== undefined) return found;
   throw new DuctileError('TENANT_NOT_FOUND', `there is no tenant ${slug}`, { place: 'slug' });
 }
 
-function notPossible(slug: string, status: TenantStatus): DuctileError {
+function createStatusError(slug: string, status: TenantStatus): DuctileError {
   return new DuctileError('TENANT_UNAVAILABLE', `${slug} is ${status}`, { place: 'slug' });
 }
 
@@ -264,7 +264,7 @@ const noLimits: TenantLimits = {
   storageBytes: null,
 };
 
-/** What is not named stays as it is. */
+/** Changes the limits that are named. */
 function mergeLimits(before: TenantLimits, params: LimitParams): TenantLimits {
   const pick = (given: number | null | undefined, was: number | null) =>
     given === undefined ? was : given;

@@ -4,8 +4,8 @@ import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { schemaVersion } from '../ledger/migrate.ts';
-import type { Outlook } from './outlook.ts';
-import type { TenantRow } from './types.ts';
+import type { Workload } from './workload.sql.ts';
+import type { TenantRow } from './tenants.ts';
 import type { Config } from '../config/config.ts';
 
 /** The part of an engine that opens and closes with its tenant. */
@@ -13,7 +13,7 @@ export interface TenantEngine {
   readonly config: Pick<Config, 'tenants'>;
   start(): Promise<void>;
   stop(): Promise<void>;
-  outlook(): Promise<Outlook>;
+  readWorkload(): Promise<Workload>;
   renew(): Promise<void>;
   lookForWork(): void;
   drain(): Promise<void>;
@@ -26,26 +26,26 @@ export interface TenantFactory<E extends TenantEngine> {
   readonly root: Ledger;
   /** Opens a tenant's ledger and brings its schema up to date. */
   readonly openLedger: (row: TenantRow) => Promise<Ledger>;
-  /** An engine over it, which is not started. */
+  /** Creates an engine for an open ledger, without starting it. */
   readonly makeEngine: (row: () => TenantRow, ledger: Ledger) => Promise<E>;
-  /** Names the schedules that all tenants have: who has not seen them must be woken for them. */
+  /** Identifies the schedules that all tenants share: a tenant that has stored others is opened once. */
   readonly schedules: () => string;
   /** How often to look for due tenants without a hint. */
   readonly pollMs: () => number;
   readonly log: Log;
 }
 
-/** A tenant that is awake: its ledger is open, and an engine works on it. */
-export class House<E extends TenantEngine = TenantEngine> {
+/** A tenant whose ledger is open, with its engine. */
+export class OpenTenant<E extends TenantEngine = TenantEngine> {
   row: TenantRow;
   readonly engine: E;
   readonly #ledger: Ledger;
   readonly #options: TenantFactory<E>;
-  #visitors = 0;
-  /** Whether somebody came, or only work that was due. */
+  #visits = 0;
+  /** False if only due work opened it. */
   #wasVisited = false;
-  readonly #wokenAt = performance.now();
-  #busyAt = this.#wokenAt;
+  readonly #openedAt = performance.now();
+  #busyAt = this.#openedAt;
 
   private constructor(
     row: TenantRow,
@@ -62,31 +62,31 @@ export class House<E extends TenantEngine = TenantEngine> {
   }
 
   /**
-   * Undefined when nothing is to be done there: then it has been closed again. What it costs to look
-   * is to open the ledger, no more.
+   * Opens a tenant for a visit or for due work. If nothing is due, it closes the ledger again and returns
+   * undefined, without the cost of an engine.
    */
   static async open<E extends TenantEngine>(
     row: TenantRow,
     why: 'visit' | 'due',
     options: TenantFactory<E>,
-  ): Promise<House<E> | undefined> {
-    // From here on a crash has it woken again: nothing is accepted in it before this is written.
+  ): Promise<OpenTenant<E> | undefined> {
+    // Nothing is accepted before this is written, so that the tenant is opened again after a crash.
     if (why === 'visit') await options.root.tenants.recordDue(row.slug, 'now');
     const ledger = await openLedger(row, options);
     try {
       if (why === 'due') {
-        const outlook = await ledger.workload.readDue();
+        const workload = await ledger.workload.readDue();
         const isCurrent = ((await ledger.meta.read('schedules')) ?? '') === options.schedules();
-        const isQuiet = !isToBeDone(outlook, row) && !isPruneDue(outlook);
-        if (isQuiet && isCurrent && !outlook.isInLine) {
+        const isQuiet = !hasWork(workload, row) && !isPruneDue(workload);
+        if (isQuiet && isCurrent && !workload.hasQueuedRuns) {
           await ledger.close();
-          await noteDue(row, outlook, options.root);
+          await recordDue(row, workload, options.root);
           return undefined;
         }
       }
       const current = { row: () => row };
       const engine = await options.makeEngine(() => current.row(), ledger);
-      return new House(row, ledger, engine, options, current);
+      return new OpenTenant(row, ledger, engine, options, current);
     } catch (error) {
       await ledger.close();
       throw error;
@@ -103,56 +103,57 @@ export class House<E extends TenantEngine = TenantEngine> {
     }
   }
 
-  get visitors(): number {
-    return this.#visitors;
+  get visits(): number {
+    return this.#visits;
   }
 
-  come(): void {
-    this.#visitors += 1;
+  beginVisit(): void {
+    this.#visits += 1;
     this.#wasVisited = true;
   }
 
-  /** What the visitor did may not have been seen by whoever looks just now. */
-  go(): void {
-    this.#visitors -= 1;
+  /** Counts as busy, because a check of the workload in progress may have missed what the visit did. */
+  endVisit(): void {
+    this.#visits -= 1;
     this.#busyAt = performance.now();
   }
 
   /**
-   * Since when nothing is to be done in it and nobody is there, in milliseconds; 0 when it is busy.
-   * Whoever does not answer is left alone, and keeps nobody else waiting; its engine tells of it.
+   * Returns for how long there has been no work and no visit; 0 if it is busy. A ledger that can't be read
+   * counts as busy: the engine reports the error.
    */
   async idleMs(): Promise<number> {
-    const outlook = await this.engine.outlook().catch(() => undefined);
-    const isIdle = outlook !== undefined && !isToBeDone(outlook, this.row);
-    if (isIdle && this.#visitors === 0) return performance.now() - this.#busyAt;
+    const workload = await this.engine.readWorkload().catch(() => undefined);
+    const isIdle = workload !== undefined && !hasWork(workload, this.row);
+    if (isIdle && this.#visits === 0) return performance.now() - this.#busyAt;
     this.#busyAt = performance.now();
     return 0;
   }
 
-  get awakeMs(): number {
-    return performance.now() - this.#wokenAt;
+  get openMs(): number {
+    return performance.now() - this.#openedAt;
   }
 
-  mayIdleMs(): number {
+  /** Returns after how much idle time it is closed. */
+  maxIdleMs(): number {
     const { idleMs } = this.engine.config.tenants;
     return this.#wasVisited ? idleMs : Math.min(idleMs, limits.tenantLingerMs);
   }
 
-  /** Ends what it does, closes its ledger, and has it written down when it is to be woken. */
+  /** Stops the engine, closes the ledger, and records when the tenant is due next. */
   async close(): Promise<void> {
     const { log, root } = this.#options;
-    let outlook: Outlook | undefined;
+    let workload: Workload | undefined;
     try {
       await this.engine.stop();
-      outlook = await this.#ledger.workload.readDue();
+      workload = await this.#ledger.workload.readDue();
     } catch (error) {
       const fields = { tenant: this.row.slug, error: messageOf(error) };
-      log.warn('a tenant was not put to sleep in good order', fields);
+      log.warn('a tenant was not closed cleanly', fields);
     }
     await this.#ledger.close();
-    // Without a note it stays due, and is looked at soon.
-    if (outlook !== undefined) await noteDue(this.row, outlook, root);
+    // Without a record it stays due, and is opened again soon.
+    if (workload !== undefined) await recordDue(this.row, workload, root);
   }
 }
 
@@ -174,21 +175,21 @@ async function openLedger(
   }
 }
 
-/** In a suspended one nothing is started, so that something is ready says nothing. */
-function isToBeDone({ isReady, isRunning, nextInMs }: Outlook, { status }: TenantRow): boolean {
+/** True if something runs or is due soon. Ready jobs of a suspended tenant don't count. */
+function hasWork({ isReady, isRunning, nextInMs }: Workload, { status }: TenantRow): boolean {
   if (isRunning || (isReady && status === 'active')) return true;
   return (nextInMs ?? Infinity) < limits.tenantDueSoonMs;
 }
 
-function isPruneDue({ prunedMs }: Outlook): boolean {
+function isPruneDue({ prunedMs }: Workload): boolean {
   return prunedMs === undefined || prunedMs >= limits.tenantPruneMs;
 }
 
-async function noteDue(row: TenantRow, outlook: Outlook, root: Ledger): Promise<void> {
-  const { isReady, isRunning, nextInMs = Infinity, prunedMs = 0 } = outlook;
+async function recordDue(row: TenantRow, workload: Workload, root: Ledger): Promise<void> {
+  const { isReady, isRunning, nextInMs = Infinity, prunedMs = 0 } = workload;
   const isNow = isRunning || (isReady && row.status === 'active');
   const pruneInMs = Math.max(limits.pruneEveryMs, limits.tenantPruneMs - prunedMs);
-  // One that has had its turn comes after those that were due before it is again.
+  // The current time puts a tenant that was drained behind those that are due already.
   const inMs = isNow ? 0 : Math.max(0, Math.min(nextInMs, pruneInMs));
   const nowMs = fromTimestamp(await root.now());
   await root.tenants.recordDue(row.slug, { at: toTimestamp(nowMs + inMs), row });

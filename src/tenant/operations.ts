@@ -3,14 +3,14 @@ import { nonBlankText } from '../base/fields.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Engine } from '../engine/engine.ts';
-import type { Role } from '../access/roles.ts';
+import type { Role } from '../base/roles.ts';
 import { tenantLimitFields, type LimitParams } from './change-directives.ts';
 import { showLimits } from './change.service.ts';
 import type { Tenants } from './tenants.ts';
-import { tenantStatuses, type TenantRow } from './types.ts';
+import { tenantStatuses, type TenantRow } from './tenants.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { direct, directErrors, planDirective, textIn } from '../directive/request.operations.ts';
+import { direct, directErrors, planDirective, textIn } from '../operation/request-directive.ts';
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
 
 const slug = nonBlankText().describe('its name: lowercase letters, digits and _');
@@ -79,12 +79,12 @@ export const createTenant = defineOperation({
     ],
   },
   async run(context, input) {
-    const tenants = mustHave(context);
-    const { id, result } = await direct(context, 'tenant.create', given(input));
-    const made = await makeOwnToken(context, tenants, { slug: input.slug, name: 'owner' });
-    return { slug: input.slug, status: textIn(result, 'status'), directive_id: id, ...made };
+    const tenants = requireTenants(context);
+    const { id, result } = await direct(context, 'tenant.create', withoutUndefined(input));
+    const created = await createTenantToken(context, tenants, { slug: input.slug, name: 'owner' });
+    return { slug: input.slug, status: textIn(result, 'status'), directive_id: id, ...created };
   },
-  plan: (context, input) => planDirective(context, 'tenant.create', given(input)),
+  plan: (context, input) => planDirective(context, 'tenant.create', withoutUndefined(input)),
 });
 
 export const listTenantsOperation = defineOperation({
@@ -116,8 +116,8 @@ export const listTenantsOperation = defineOperation({
       empty: 'There are no tenants: everything is in one ledger.',
     },
   },
-  async run({ engine }, asked) {
-    const { page, next } = cutPage(await engine.ledger.tenants.list(), (row) => row.slug, asked);
+  async run({ engine }, request) {
+    const { page, next } = cutPage(await engine.ledger.tenants.list(), (row) => row.slug, request);
     return { tenants: page.map((row) => showTenant(row, engine.tenants)), next_cursor: next };
   },
 });
@@ -140,12 +140,12 @@ export const showTenantOperation = defineOperation({
   },
 });
 
-export const suspendTenant = makeChange('suspend', {
+export const suspendTenant = defineStatusChange('suspend', {
   summary: 'Accept no new work of a tenant and start none of its jobs.',
   effect: 'write',
 });
 
-export const resumeTenant = makeChange('resume', {
+export const resumeTenant = defineStatusChange('resume', {
   summary: 'Accept and start the work of a tenant again.',
   effect: 'write',
 });
@@ -164,10 +164,10 @@ export const limitTenant = defineOperation({
     examples: ['ductile tenant limit acme --workers 2 --queue-length 10000'],
   },
   async run(context, input) {
-    const { id, result } = await direct(context, 'tenant.limit', given(input));
+    const { id, result } = await direct(context, 'tenant.limit', withoutUndefined(input));
     return { slug: input.slug, limits: limitShape.parse(result['limits']), directive_id: id };
   },
-  plan: (context, input) => planDirective(context, 'tenant.limit', given(input)),
+  plan: (context, input) => planDirective(context, 'tenant.limit', withoutUndefined(input)),
 });
 
 export const deleteTenant = defineOperation({
@@ -214,10 +214,13 @@ export const tokenTenant = defineOperation({
   },
   cli: { positionals: ['slug', 'name'], examples: ['ductile tenant token acme spare'] },
   async run(context, input) {
-    return { slug: input.slug, ...(await makeOwnToken(context, mustHave(context), input)) };
+    return {
+      slug: input.slug,
+      ...(await createTenantToken(context, requireTenants(context), input)),
+    };
   },
   async plan(context, { slug: wanted, name, role }) {
-    const visit = await mustHave(context).visit(wanted);
+    const visit = await requireTenants(context).visit(wanted);
     try {
       const own = { ...context, engine: visit.engine };
       return await planDirective(own, 'token.create', { name, role });
@@ -227,7 +230,7 @@ export const tokenTenant = defineOperation({
   },
 });
 
-function makeChange(
+function defineStatusChange(
   action: 'resume' | 'suspend',
   { summary, effect }: { readonly summary: string; readonly effect: 'write' },
 ) {
@@ -249,14 +252,14 @@ function makeChange(
   });
 }
 
-interface WantedToken {
+interface TokenRequest {
   readonly slug: string;
   readonly name: string;
   readonly role?: Role | undefined;
 }
 
-/** Recorded in the tenant's own ledger. */
-async function makeOwnToken(context: Context, tenants: Tenants<Engine>, wanted: WantedToken) {
+/** Creates a token, which is recorded in the tenant's own ledger. */
+async function createTenantToken(context: Context, tenants: Tenants<Engine>, wanted: TokenRequest) {
   const { slug: at, name, role = 'owner' } = wanted;
   const visit = await tenants.visit(at);
   try {
@@ -274,12 +277,12 @@ async function makeOwnToken(context: Context, tenants: Tenants<Engine>, wanted: 
 }
 
 /** A ledger that is opened read-only has no tenants. */
-function mustHave({ engine }: Context): Tenants<Engine> {
+function requireTenants({ engine }: Context): Tenants<Engine> {
   if (engine.tenants !== undefined) return engine.tenants;
   throw new DuctileError('TENANT_UNAVAILABLE', 'the ledgers of tenants are not to be had here');
 }
 
-function given(input: LimitParams & { readonly slug: string }): object {
+function withoutUndefined(input: LimitParams & { readonly slug: string }): object {
   return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined));
 }
 
@@ -289,7 +292,7 @@ function showTenant(row: TenantRow, tenants: Tenants | undefined): z.output<type
     title: row.title,
     status: row.status,
     limits: showLimits(row.limits),
-    awake: tenants?.awake.includes(row.slug) ?? false,
+    awake: tenants?.open.includes(row.slug) ?? false,
     due_at: row.dueAt,
     schema_version: row.schemaVersion,
     schema_error: row.schemaError,

@@ -3,71 +3,74 @@ import { makeFailureLog, type FailureLog } from '../base/log.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { makeLoop } from '../base/service.ts';
-import type { TenantRow } from './types.ts';
-import { House, type TenantFactory, type TenantEngine } from './open-tenant.service.ts';
-import { makeGate, type Gate } from './open-limit.ts';
-import { Room } from './eviction.service.ts';
-import type { TenantKeeper, Visit } from './tenants.ts';
+import type { TenantRow } from './tenants.ts';
+import { OpenTenant, type TenantFactory, type TenantEngine } from './open-tenant.service.ts';
+import { makeOpenLimit, TenantEviction, type OpenLimit } from './open-limit.service.ts';
+import type { TenantPool, Visit } from './tenants.ts';
 
-/** One that could not be woken, and when it is tried again. */
-interface Failure {
+/** The reason why a tenant could not be opened, and when it is tried again. */
+interface OpenFailure {
   readonly tries: number;
   readonly atMs: number;
   readonly untilMs: number;
   readonly error: unknown;
 }
 
-export function makeTenants<E extends TenantEngine>(options: TenantFactory<E>): TenantKeeper<E> {
-  return new Keeper(options);
+export function makeTenantPool<E extends TenantEngine>(options: TenantFactory<E>): TenantPool<E> {
+  return new Pool(options);
 }
 
-class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
+class Pool<E extends TenantEngine> implements TenantPool<E> {
   readonly name = 'tenants';
-  readonly #lookComplaint: FailureLog;
+  readonly #dueFailures: FailureLog;
   readonly #options: TenantFactory<E>;
-  readonly #houses = new Map<string, House<E>>();
-  /** Being woken or put to sleep: nobody gets in until that is over. */
+  readonly #tenants = new Map<string, OpenTenant<E>>();
+  /** Tenants that are being opened or closed: visits wait for it. */
   readonly #changing = new Map<string, Promise<void>>();
-  readonly #failures = new Map<string, Failure>();
-  readonly #secluded = new Set<string>();
-  readonly #gate: Gate;
-  readonly #room = new Room({
-    houses: () => [...this.#houses.values()].filter(({ row }) => !this.#changing.has(row.slug)),
-    wanted: () => this.#gate.waiting + this.#dueOutside,
+  readonly #failures = new Map<string, OpenFailure>();
+  readonly #blocked = new Set<string>();
+  readonly #limit: OpenLimit;
+  readonly #eviction = new TenantEviction({
+    tenants: () => [...this.#tenants.values()].filter(({ row }) => !this.#changing.has(row.slug)),
+    wanted: () => this.#limit.waiting + this.#dueWithoutSlot,
     close: ({ row }) => this.#close(row.slug),
-    onError: (error) => this.#logFailure('no room was made for a tenant', error),
+    onError: (error) => this.#logFailure('no tenant could be closed for another one', error),
   });
-  readonly #sleeper = makeLoop({
+  readonly #idleLoop = makeLoop({
     name: 'sleeper',
     everyMs: () => limits.tenantSleepCheckMs,
-    runOnce: () => this.#putToSleep(),
-    onError: (error) => this.#logFailure('looking after the tenants failed', error),
+    runOnce: () => this.#closeIdle(),
+    onError: (error) => this.#logFailure('closing idle tenants failed', error),
   });
-  readonly #alarm = makeEarliestTimer(() => this.#look());
-  /** How many were due at the last look and found no place. */
-  #dueOutside = 0;
-  #lookedAt = -Infinity;
+  readonly #timer = makeEarliestTimer(() => this.#openDue());
+  /** The number of tenants that were due at the last check and found no slot. */
+  #dueWithoutSlot = 0;
+  #checkedAt = -Infinity;
   #isStarted = false;
   #isStopping = false;
   #stopping: Promise<void> | undefined;
 
   constructor(options: TenantFactory<E>) {
     this.#options = options;
-    this.#lookComplaint = makeFailureLog((fields) =>
+    this.#dueFailures = makeFailureLog((fields) =>
       options.log.error('looking for due tenants failed', fields),
     );
-    const awakeMax = limits.tenantsAwakeMax[options.root.kind];
-    this.#gate = makeGate(limits.tenantsWakingMax, awakeMax, () => void this.#room.make());
+    const openMax = limits.tenantsAwakeMax[options.root.kind];
+    this.#limit = makeOpenLimit(
+      limits.tenantsWakingMax,
+      openMax,
+      () => void this.#eviction.makeSpace(),
+    );
   }
 
-  get awake(): readonly string[] {
-    return [...this.#houses.keys()];
+  get open(): readonly string[] {
+    return [...this.#tenants.keys()];
   }
 
   async start(): Promise<void> {
     this.#isStarted = true;
-    await this.#sleeper.start();
-    await this.#announce();
+    await this.#idleLoop.start();
+    await this.#announceSchedules();
     this.soon();
   }
 
@@ -77,35 +80,35 @@ class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
 
   async #stop(): Promise<void> {
     this.#isStopping = true;
-    const looking = this.#alarm.stop();
-    this.#gate.hurry();
-    await this.#sleeper.stop();
-    await looking;
+    const checking = this.#timer.stop();
+    this.#limit.hurry();
+    await this.#idleLoop.stop();
+    await checking;
     await Promise.all(this.#changing.values());
-    await Promise.all(this.awake.map((slug) => this.#close(slug)));
+    await Promise.all(this.open.map((slug) => this.#close(slug)));
   }
 
   soon(): void {
-    this.#alarm.in(Math.max(0, this.#lookedAt + limits.tenantDueCheckMs - performance.now()));
+    this.#timer.in(Math.max(0, this.#checkedAt + limits.tenantDueCheckMs - performance.now()));
   }
 
-  async mourn(): Promise<void> {
-    // A file has one process: what was awake when it died is due anyway.
+  async makeAllDue(): Promise<void> {
+    // A SQLite file has one process. The tenants that it had open are due anyway.
     if (this.#options.root.kind === 'sqlite') return;
     await this.#options.root.tenants.recordAllDue();
     this.soon();
   }
 
   async awaitPause(): Promise<void> {
-    await Promise.all([...this.#houses.values()].map(({ engine }) => engine.withholdAll()));
+    await Promise.all([...this.#tenants.values()].map(({ engine }) => engine.withholdAll()));
     await this.#options.root.tenants.awaitClaims();
   }
 
   renew(): void {
-    this.#announce().catch((error: unknown) =>
-      this.#logFailure('tenants sleep over a change', error),
+    this.#announceSchedules().catch((error: unknown) =>
+      this.#logFailure('closed tenants were not notified of changed schedules', error),
     );
-    for (const [slug, { engine }] of this.#houses) {
+    for (const [slug, { engine }] of this.#tenants) {
       const fields = { tenant: slug };
       engine
         .renew()
@@ -114,36 +117,39 @@ class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
   }
 
   async visit(slug: string): Promise<Visit<E>> {
-    const row = await this.#admit(slug);
+    const row = await this.#requireRow(slug);
     for (;;) {
-      const house = this.#houses.get(slug);
+      const tenant = this.#tenants.get(slug);
       const changing = this.#changing.get(slug);
-      if (house !== undefined && changing === undefined) return this.#enter(house, row);
+      if (tenant !== undefined && changing === undefined) return this.#enter(tenant, row);
       if (changing === undefined) this.#refuseFailed(slug, limits.tenantRetryMs);
-      const change = changing ?? this.#wake(slug, 'visit');
+      const change = changing ?? this.#open(slug, 'visit');
       if (!(await settlesWithin(change, limits.tenantWakeMs))) {
-        throw unavailable(slug, `it was not awake within ${limits.tenantWakeMs / 1000} s`);
+        throw createUnavailableError(
+          slug,
+          `it was not awake within ${limits.tenantWakeMs / 1000} s`,
+        );
       }
       this.#refuseFailed(slug);
-      await this.#admit(slug);
+      await this.#requireRow(slug);
     }
   }
 
-  async seclude(slug: string): Promise<void> {
-    this.#secluded.add(slug);
-    this.#gate.hurry(slug);
+  async block(slug: string): Promise<void> {
+    this.#blocked.add(slug);
+    this.#limit.hurry(slug);
     await this.#changing.get(slug);
     await this.#close(slug);
   }
 
-  release(slug: string): void {
-    this.#secluded.delete(slug);
+  unblock(slug: string): void {
+    this.#blocked.delete(slug);
     this.#failures.delete(slug);
     this.soon();
   }
 
-  /** Those that sleep must learn which schedules they have now. */
-  async #announce(): Promise<void> {
+  /** Makes all tenants due if the configured schedules have changed, so that each stores them once. */
+  async #announceSchedules(): Promise<void> {
     const { root, schedules } = this.#options;
     if (((await root.meta.read('schedules')) ?? '') === schedules()) return;
     await root.tenants.recordAllDue();
@@ -151,59 +157,59 @@ class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
     this.soon();
   }
 
-  /** What the root ledger says of it now, if it may be entered. */
-  async #admit(slug: string): Promise<TenantRow> {
+  /** Reads a tenant's row. Throws if the tenant can't be visited. */
+  async #requireRow(slug: string): Promise<TenantRow> {
     const row = await this.#options.root.tenants.find(slug);
     if (row === undefined) {
       throw new DuctileError('TENANT_NOT_FOUND', `there is no tenant ${slug}`);
     }
-    if (!mayBeEntered(row)) {
-      throw unavailable(slug, `it is ${row.status}`);
+    if (!canOpen(row)) {
+      throw createUnavailableError(slug, `it is ${row.status}`);
     }
-    if (this.#secluded.has(slug)) throw unavailable(slug, 'it is being worked on');
+    if (this.#blocked.has(slug)) throw createUnavailableError(slug, 'it is being worked on');
     if (this.#isStopping) throw new DuctileError('STOPPING', 'the engine is stopping');
     return row;
   }
 
-  #enter(house: House<E>, row: TenantRow): Visit<E> {
-    this.#room.recall(house);
-    house.row = row;
-    house.come();
+  #enter(tenant: OpenTenant<E>, row: TenantRow): Visit<E> {
+    this.#eviction.cancel(tenant);
+    tenant.row = row;
+    tenant.beginVisit();
     let isOver = false;
     return {
-      engine: house.engine,
+      engine: tenant.engine,
       tenant: row,
       end() {
-        if (!isOver) house.go();
+        if (!isOver) tenant.endVisit();
         isOver = true;
       },
     };
   }
 
-  /** Never rejects: what went wrong is kept, for whoever wants to get in. */
-  #wake(slug: string, why: 'visit' | 'due'): Promise<void> {
-    if (this.#isStopping || this.#secluded.has(slug)) return Promise.resolve();
-    const waking = this.#gate
-      .pass(slug, async () => {
-        const house = await this.#open(slug, why);
+  /** Opens a tenant when there is a slot. Never rejects: visits read the error from `#failures`. */
+  #open(slug: string, why: 'visit' | 'due'): Promise<void> {
+    if (this.#isStopping || this.#blocked.has(slug)) return Promise.resolve();
+    const opening = this.#limit
+      .enter(slug, async () => {
+        const tenant = await this.#openNow(slug, why);
         this.#failures.delete(slug);
-        if (house !== undefined) this.#houses.set(slug, house);
-        return house !== undefined;
+        if (tenant !== undefined) this.#tenants.set(slug, tenant);
+        return tenant !== undefined;
       })
       .catch((error: unknown) => this.#fail(slug, error))
       .finally(() => this.#changing.delete(slug));
-    this.#changing.set(slug, waking);
-    return waking;
+    this.#changing.set(slug, opening);
+    return opening;
   }
 
-  /** Who has waited for a place may have been deleted meanwhile. */
-  async #open(slug: string, why: 'visit' | 'due'): Promise<House<E> | undefined> {
+  /** Reads the row again, because the tenant may have been deleted while it waited for a slot. */
+  async #openNow(slug: string, why: 'visit' | 'due'): Promise<OpenTenant<E> | undefined> {
     const row = await this.#options.root.tenants.find(slug);
-    const isOver = this.#isStopping || this.#secluded.has(slug);
-    if (row === undefined || isOver || !mayBeEntered(row)) return undefined;
-    const house = await House.open(row, why, this.#options);
-    if (this.#isStarted) await house?.start();
-    return house;
+    const isOver = this.#isStopping || this.#blocked.has(slug);
+    if (row === undefined || isOver || !canOpen(row)) return undefined;
+    const tenant = await OpenTenant.open(row, why, this.#options);
+    if (this.#isStarted) await tenant?.start();
+    return tenant;
   }
 
   #fail(slug: string, error: unknown): void {
@@ -211,90 +217,90 @@ class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
     const ms = Math.min(limits.tenantRetryMs * 2 ** (tries - 1), limits.tenantRetryMsMax);
     const atMs = performance.now();
     this.#failures.set(slug, { tries, atMs, untilMs: atMs + ms, error });
-    this.#logFailure('a tenant could not be woken', error, { tenant: slug, retry_in_ms: ms });
-    this.#alarm.in(ms);
+    this.#logFailure('a tenant could not be opened', error, { tenant: slug, retry_in_ms: ms });
+    this.#timer.in(ms);
   }
 
-  /** Many may want to get into one that does not open: the others must not wait for each of them. */
+  /** Throws a recent error at once: many visits of a broken tenant must not take the slots of others. */
   #refuseFailed(slug: string, withinMs = Infinity): void {
     const failure = this.#failures.get(slug);
     if (failure === undefined || performance.now() - failure.atMs > withinMs) return;
-    throw unavailable(slug, messageOf(failure.error), failure.error);
+    throw createUnavailableError(slug, messageOf(failure.error), failure.error);
   }
 
-  /** However many find that it is to be closed, it is closed once. */
+  /** Closes a tenant once, even if several callers request it. */
   async #close(slug: string): Promise<void> {
     const changing = this.#changing.get(slug);
-    const house = this.#houses.get(slug);
-    if (changing !== undefined || house === undefined) return await changing;
-    const closing = house
+    const tenant = this.#tenants.get(slug);
+    if (changing !== undefined || tenant === undefined) return await changing;
+    const closing = tenant
       .close()
       .catch((error: unknown) =>
         this.#logFailure('a tenant was not closed', error, { tenant: slug }),
       )
       .finally(() => {
-        this.#houses.delete(slug);
+        this.#tenants.delete(slug);
         this.#changing.delete(slug);
-        this.#gate.leave();
-        // Something may have been made ready at the last moment.
+        this.#limit.leave();
+        // Work may have become ready at the last moment.
         this.soon();
       });
     this.#changing.set(slug, closing);
     await closing;
   }
 
-  async #look(): Promise<void> {
-    this.#lookedAt = performance.now();
+  async #openDue(): Promise<void> {
+    this.#checkedAt = performance.now();
     let nextInMs = this.#options.pollMs();
     try {
-      await this.#heedRows();
+      await this.#refreshRows();
       const { root } = this.#options;
-      const due = await root.tenants.listDue(this.#houses.size + this.#failures.size + DUE_MAX);
+      const due = await root.tenants.listDue(this.#tenants.size + this.#failures.size + DUE_MAX);
       nextInMs = Math.min(nextInMs, due.nextInMs ?? nextInMs);
-      this.#dueOutside = 0;
-      this.#lookComplaint.reset();
-      for (const slug of due.slugs) this.#wakeDue(slug);
-      if (this.#dueOutside > 0) void this.#room.make();
+      this.#dueWithoutSlot = 0;
+      this.#dueFailures.reset();
+      for (const slug of due.slugs) this.#openIfFree(slug);
+      if (this.#dueWithoutSlot > 0) void this.#eviction.makeSpace();
     } catch (error) {
-      this.#lookComplaint.report(error);
+      this.#dueFailures.report(error);
     }
-    this.#alarm.in(nextInMs);
+    this.#timer.in(nextInMs);
   }
 
-  /** Somebody may have suspended, limited or deleted one that is awake. */
-  async #heedRows(): Promise<void> {
+  /** Reads the rows of open tenants, which may have been suspended, limited or deleted. */
+  async #refreshRows(): Promise<void> {
     const { root } = this.#options;
-    for (const [slug, house] of this.#houses) {
+    for (const [slug, tenant] of this.#tenants) {
       if (this.#changing.has(slug)) continue;
       const row = await root.tenants.find(slug);
       if (row === undefined || row.status === 'deleting') {
         await this.#close(slug);
         continue;
       }
-      const isChanged = row.updatedAt !== house.row.updatedAt;
-      house.row = row;
-      // Hints of other hosts come to the root ledger, whichever of them they are about.
-      if (root.kind === 'postgres' || isChanged) house.engine.lookForWork();
+      const isChanged = row.updatedAt !== tenant.row.updatedAt;
+      tenant.row = row;
+      // The root ledger gets the hints of other hosts for all tenants.
+      if (root.kind === 'postgres' || isChanged) tenant.engine.lookForWork();
     }
   }
 
-  #wakeDue(slug: string): void {
-    if (this.#houses.has(slug) || this.#changing.has(slug) || this.#secluded.has(slug)) return;
+  #openIfFree(slug: string): void {
+    if (this.#tenants.has(slug) || this.#changing.has(slug) || this.#blocked.has(slug)) return;
     if ((this.#failures.get(slug)?.untilMs ?? 0) > performance.now()) return;
-    // Who waits for a place is looked for again: of those that are due, none is forgotten.
-    if (this.#gate.isFull) this.#dueOutside += 1;
-    if (!this.#gate.isOpen) return;
-    void this.#wake(slug, 'due').then(() => this.soon());
+    // A tenant without a slot stays due, and the next check finds it again.
+    if (this.#limit.isFull) this.#dueWithoutSlot += 1;
+    if (!this.#limit.isFree) return;
+    void this.#open(slug, 'due').then(() => this.soon());
   }
 
-  async #putToSleep(): Promise<void> {
-    for (const [slug, house] of this.#houses) {
-      const idleMs = this.#changing.has(slug) ? 0 : await house.idleMs();
-      // Somebody may have come while it was looked at.
-      const mayClose = idleMs > 0 && house.visitors === 0;
-      if (mayClose && idleMs >= house.mayIdleMs()) await this.#close(slug);
+  async #closeIdle(): Promise<void> {
+    for (const [slug, tenant] of this.#tenants) {
+      const idleMs = this.#changing.has(slug) ? 0 : await tenant.idleMs();
+      // A visit may have started during the check.
+      const canClose = idleMs > 0 && tenant.visits === 0;
+      if (canClose && idleMs >= tenant.maxIdleMs()) await this.#close(slug);
     }
-    await this.#room.make();
+    await this.#eviction.makeSpace();
   }
 
   #logFailure(message: string, error: unknown, fields: Record<string, unknown> = {}): void {
@@ -302,14 +308,14 @@ class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
   }
 }
 
-/** Of those that are due, as many are looked for at once, besides those that are awake. */
+/** The number of due tenants that one check reads, besides the open ones. */
 const DUE_MAX = 100;
 
-function mayBeEntered({ status }: TenantRow): boolean {
+function canOpen({ status }: TenantRow): boolean {
   return status === 'active' || status === 'suspended';
 }
 
-function unavailable(slug: string, why: string, cause?: unknown): DuctileError {
+function createUnavailableError(slug: string, why: string, cause?: unknown): DuctileError {
   return new DuctileError('TENANT_UNAVAILABLE', `the tenant ${slug} cannot be entered: ${why}`, {
     cause,
   });

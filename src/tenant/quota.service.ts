@@ -1,26 +1,26 @@
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
-import type { Usage } from './outlook.ts';
+import type { Usage } from './workload.sql.ts';
 import type { QueueLimit } from '../job/types.ts';
-import type { TenantLimits, TenantRow } from './types.ts';
-import type { Brought, Quota } from './admission.ts';
+import type { TenantLimits, TenantRow } from './tenants.ts';
+import type { QuotaRequest, Quota } from './tenants.ts';
 import type { TenantSelf } from './tenants.ts';
 
-/** Whoever is alone has everything. */
+/** The quota of the root ledger. */
 export const unlimited: Quota = {
-  within: (_asked, work) => work(),
+  within: (_request, work) => work(),
   queueLimit: () => undefined,
   workers: () => undefined,
-  held: () => undefined,
+  skipReason: () => undefined,
   review: () => Promise.resolve(),
 };
 
-/** What was counted, and what came on top of it since. */
+/** The last count, and what was accepted since. */
 interface Tally {
   readonly usage: Usage;
   readonly countedAt: number;
-  /** Something was under way meanwhile, which may be in it twice. */
+  /** True if work was in progress during the count, so that it may be counted twice. */
   readonly isBlurred: boolean;
   readonly tookMs: number;
   jobs: number;
@@ -28,10 +28,10 @@ interface Tally {
 }
 
 /**
- * A queue with a small limit is counted by the ledger, in the transaction that adds to it: that is
- * exact over all hosts. Counting costs what there is up to the limit. So for larger limits, what was
- * let in is added to what was counted, and it is counted again only when that reaches a limit; on
- * several hosts each counts for itself, and can pass the limit by what the others let in meanwhile.
+ * Checks the limits of a tenant. For a small limit the ledger counts the queue in the transaction that
+ * adds to it, which is exact over all hosts. Counting costs time up to the limit. So for larger limits
+ * the quota adds what it accepted to the last count, and counts again when the sum reaches a limit. Each
+ * host does that by itself, so the limit can be exceeded by what other hosts accepted meanwhile.
  */
 export function makeQuota(
   ledger: LedgerSubset<'workload.readUsage'>,
@@ -39,62 +39,62 @@ export function makeQuota(
 ): Quota {
   let tally: Tally | undefined;
   let counting: Promise<Tally> | undefined;
-  let underWay: Brought = { jobs: 0, signals: 0 };
-  /** All that ever was: what came in while it was counted is the difference. */
-  let letIn: Brought = { jobs: 0, signals: 0 };
-  const atWork = new Set<Promise<unknown>>();
+  let inProgress: QuotaRequest = { jobs: 0, signals: 0 };
+  /** The total of all accepted work: the difference is what came in during a count. */
+  let accepted: QuotaRequest = { jobs: 0, signals: 0 };
+  const running = new Set<Promise<unknown>>();
 
   const count = async (): Promise<Tally> => {
     const { queueLength, signalsPerMinute } = tenant().limits;
-    // What is under way, or comes in meanwhile, may be in the count or not: it is better counted twice than not at all.
+    // Work in progress may or may not be in the count. Counting it twice is better than not at all.
     const countedAt = performance.now();
-    const before = minus(underWay, letIn);
-    const wasAtWork = atWork.size > 0;
+    const before = minus(inProgress, accepted);
+    const wasRunning = running.size > 0;
     const usage = await ledger.workload.readUsage({
       queued: queueLength ?? 0,
       signals: signalsPerMinute ?? 0,
     });
-    const more = plus(before, letIn);
-    const isBlurred = wasAtWork || more.jobs + more.signals > 0;
+    const more = plus(before, accepted);
+    const isBlurred = wasRunning || more.jobs + more.signals > 0;
     return (tally = { ...more, countedAt, isBlurred, usage, tookMs: ageOf({ countedAt }) });
   };
   const recount = (): Promise<Tally> =>
     (counting ??= count().finally(() => (counting = undefined)));
 
-  const fresh = async (asked: Brought): Promise<Tally> => {
+  const readTally = async (request: QuotaRequest): Promise<Tally> => {
     const known = tally ?? (await recount());
-    const exceeded = findExceeded(known, asked, tenant().limits);
+    const exceeded = findExceeded(known, request, tenant().limits);
     if (exceeded !== undefined && known.isBlurred) {
-      // Nobody is turned away for what was only counted twice.
-      await Promise.allSettled(atWork);
+      // Wait for work in progress, so that no caller is refused because of a double count.
+      await Promise.allSettled(running);
       return await recount();
     }
     return isStale(known, exceeded, tenant().limits) ? await recount() : known;
   };
 
-  const admit = async (asked: Brought): Promise<void> => {
+  const admit = async (request: QuotaRequest): Promise<void> => {
     refuseSuspended(tenant());
     if (isLimited(tenant().limits)) {
-      const left = withoutCounted(asked, tenant());
-      const exceeded = findExceeded(await fresh(left), left, tenant().limits);
-      if (exceeded !== undefined) throw overLimit(exceeded, tenant());
+      const counted = withoutCounted(request, tenant());
+      const exceeded = findExceeded(await readTally(counted), counted, tenant().limits);
+      if (exceeded !== undefined) throw createLimitError(exceeded, tenant());
     }
-    letIn = plus(letIn, asked);
-    // In place: others may have this very tally in hand.
-    if (tally !== undefined) Object.assign(tally, plus(tally, asked));
+    accepted = plus(accepted, request);
+    // Change it in place, because concurrent calls may use this tally.
+    if (tally !== undefined) Object.assign(tally, plus(tally, request));
   };
 
   return {
-    async within(asked, work) {
-      await admit(asked);
-      underWay = plus(underWay, asked);
+    async within(request, work) {
+      await admit(request);
+      inProgress = plus(inProgress, request);
       const working = work();
-      atWork.add(working);
+      running.add(working);
       try {
         return await working;
       } finally {
-        atWork.delete(working);
-        underWay = minus(underWay, asked);
+        running.delete(working);
+        inProgress = minus(inProgress, request);
       }
     },
     queueLimit: () => queueLimitOf(tenant()),
@@ -102,7 +102,7 @@ export function makeQuota(
       const { status, limits: most } = tenant();
       return status !== 'active' || isHeld() ? 0 : (most.workers ?? undefined);
     },
-    held: () => heldBy(tenant(), tally),
+    skipReason: () => findSkipReason(tenant(), tally),
     async review() {
       if (!isLimited(tenant().limits)) return;
       if (tally === undefined || mayCountAgain(tally)) await recount();
@@ -110,19 +110,19 @@ export function makeQuota(
   };
 }
 
-/** Why the next job would not be accepted, as far as is known without counting. */
-function heldBy({ status, limits: most }: TenantRow, tally: Tally | undefined) {
+/** Returns why the next job would be refused, without counting. */
+function findSkipReason({ status, limits: most }: TenantRow, tally: Tally | undefined) {
   if (status !== 'active') return 'tenant_suspended';
   if (tally === undefined) return undefined;
   const exceeded = findExceeded(tally, { jobs: 1, signals: 0 }, most);
   return exceeded === undefined ? undefined : 'tenant_limit';
 }
 
-function plus(one: Brought, other: Brought): Brought {
+function plus(one: QuotaRequest, other: QuotaRequest): QuotaRequest {
   return { jobs: one.jobs + other.jobs, signals: one.signals + other.signals };
 }
 
-function minus(one: Brought, other: Brought): Brought {
+function minus(one: QuotaRequest, other: QuotaRequest): QuotaRequest {
   return { jobs: one.jobs - other.jobs, signals: one.signals - other.signals };
 }
 
@@ -130,21 +130,25 @@ function isLimited({ queueLength, signalsPerMinute, storageBytes }: TenantLimits
   return queueLength !== null || signalsPerMinute !== null || storageBytes !== null;
 }
 
-interface Exceeded {
+interface ExceededLimit {
   readonly limit: 'queue_length' | 'signals_per_minute' | 'storage_bytes';
   readonly most: number;
 }
 
 function findExceeded(
   { usage, jobs, signals }: Tally,
-  asked: Brought,
+  request: QuotaRequest,
   { queueLength, signalsPerMinute, storageBytes }: TenantLimits,
-): Exceeded | undefined {
-  if (queueLength !== null && asked.jobs > 0 && usage.queued + jobs + asked.jobs > queueLength) {
+): ExceededLimit | undefined {
+  if (
+    queueLength !== null &&
+    request.jobs > 0 &&
+    usage.queued + jobs + request.jobs > queueLength
+  ) {
     return { limit: 'queue_length', most: queueLength };
   }
-  const told = usage.signals + signals + asked.signals;
-  if (signalsPerMinute !== null && asked.signals > 0 && told > signalsPerMinute) {
+  const emitted = usage.signals + signals + request.signals;
+  if (signalsPerMinute !== null && request.signals > 0 && emitted > signalsPerMinute) {
     return { limit: 'signals_per_minute', most: signalsPerMinute };
   }
   if (storageBytes !== null && usage.bytes >= storageBytes) {
@@ -153,7 +157,7 @@ function findExceeded(
   return undefined;
 }
 
-/** Whether the queue can be counted for each call. */
+/** True if the limit is small enough to count the queue for each call. */
 function isCountable(queueLength: number | null): queueLength is number {
   return queueLength !== null && queueLength <= limits.queueCountedMax;
 }
@@ -162,15 +166,15 @@ function queueLimitOf({ slug, limits: { queueLength } }: TenantRow): QueueLimit 
   return isCountable(queueLength) ? { most: queueLength, tenant: slug } : undefined;
 }
 
-/** The part that is counted here. */
-function withoutCounted(asked: Brought, tenant: TenantRow): Brought {
-  const isCounted = asked.isCountedThere === true && queueLimitOf(tenant) !== undefined;
-  return isCounted ? { ...asked, jobs: 0 } : asked;
+/** Returns the part of a request that the ledger doesn't count. */
+function withoutCounted(request: QuotaRequest, tenant: TenantRow): QuotaRequest {
+  const isCounted = request.isCountedByLedger === true && queueLimitOf(tenant) !== undefined;
+  return isCounted ? { ...request, jobs: 0 } : request;
 }
 
 function isStale(
   known: Tally,
-  exceeded: Exceeded | undefined,
+  exceeded: ExceededLimit | undefined,
   { storageBytes }: TenantLimits,
 ): boolean {
   if (exceeded?.limit === 'queue_length' && isCountable(exceeded.most)) return true;
@@ -178,12 +182,12 @@ function isStale(
   return storageBytes !== null && ageOf(known) >= limits.tenantStorageMs;
 }
 
-/** However much there is to count, that takes a small part of the time. */
+/** Limits the time for counting to a small part of the total. */
 function mayCountAgain(known: Tally): boolean {
   return ageOf(known) >= Math.max(limits.tenantCountMs, known.tookMs * COUNT_EVERY);
 }
 
-/** Of the time that a count took. */
+/** The least time between counts, as a multiple of the time that one took. */
 const COUNT_EVERY = 50;
 
 function ageOf({ countedAt }: Pick<Tally, 'countedAt'>): number {
@@ -195,7 +199,7 @@ function refuseSuspended({ slug, status }: TenantRow): void {
   throw new DuctileError('TENANT_SUSPENDED', `the tenant ${slug} is ${status}`);
 }
 
-function overLimit({ limit, most }: Exceeded, { slug }: TenantRow): DuctileError {
+function createLimitError({ limit, most }: ExceededLimit, { slug }: TenantRow): DuctileError {
   const message = `the tenant ${slug} has reached its limit ${limit}, which is ${most}`;
   return new DuctileError('TENANT_LIMIT', message, { place: limit, details: { limit, most } });
 }

@@ -3,10 +3,10 @@ import { DuctileError } from '../base/errors.ts';
 import type { Config } from '../config/config.ts';
 import type { Isolation } from '../plugin/isolation.ts';
 
-/** How plugins of tenants are kept apart under a configuration: what it names is hidden from them. */
+/** Returns how plugins of tenants are isolated: paths that the configuration names are hidden from them. */
 export type IsolationOf = (config: Config) => Isolation;
 
-/** An open inspector runs the code of any client, and plugins may connect to the loopback. */
+/** Refuses an open inspector: it runs the code of any client, and plugins can connect to the loopback. */
 function refuseInspector(): void {
   const address = inspector.url();
   if (address === undefined) return;
@@ -15,7 +15,7 @@ function refuseInspector(): void {
   throw new DuctileError('TENANT_NOT_ISOLATED', message, { place: 'tenants.trust', hint });
 }
 
-/** Throws when plugins of tenants would see the ledgers of others, and nobody said that they may. */
+/** Throws if plugins could read the ledgers of other tenants, unless the configuration allows it. */
 export function refuseUnisolated(config: Config, isolation: IsolationOf | undefined): void {
   if (config.tenants.trust === 'shared') return;
   refuseInspector();

@@ -1,10 +1,10 @@
 import type { Host, RunOptions } from '../plugin/process.ts';
 
 /**
- * The host of the process for one ledger beside others: it is there as long as the process is, so it
- * is neither started nor stopped here. What one ledger fails to renew ends its own attempts alone.
+ * Wraps the plugin host of the process for one tenant, which neither starts nor stops it. If the tenant
+ * fails to renew its deadline, only its own attempts are ended.
  */
-export function makeFacadeHost(host: Host): Host {
+export function makeSharedHost(host: Host): Host {
   let fence = new AbortController();
   let timer: NodeJS.Timeout | undefined;
   const fenced = <T extends RunOptions>(options: T | undefined): T & RunOptions => {

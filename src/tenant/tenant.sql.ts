@@ -8,7 +8,7 @@ import type {
   TenantRow,
   TenantSchema,
   TenantStatus,
-} from './types.ts';
+} from './tenants.ts';
 import { intOrNull, text, textOrNull } from '../ledger/row.ts';
 
 export async function listTenants(session: Session): Promise<TenantRow[]> {

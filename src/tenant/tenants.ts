@@ -1,5 +1,55 @@
+import type { Timestamp } from '../base/clock.ts';
 import type { Service } from '../base/service.ts';
-import type { TenantKeyKind, TenantRow } from './types.ts';
+import type { QueueLimit } from '../job/types.ts';
+import type { SkipReason } from '../schedule/schedule.ts';
+
+/** Returns the PostgreSQL schema of a tenant. */
+export function tenantSchema(slug: string): string {
+  return `org_${slug}`;
+}
+
+/** Keys that identify a ledger: the digest of a token, the id of a webhook. */
+export type TenantKeyKind = 'token' | 'hook';
+
+export const tenantStatuses = ['creating', 'active', 'suspended', 'deleting'] as const;
+export type TenantStatus = (typeof tenantStatuses)[number];
+
+export interface TenantDraft {
+  readonly slug: string;
+  readonly title: string;
+  readonly limits: TenantLimits;
+  readonly createdBy: string;
+}
+
+/** Limits of shared resources; null is unlimited. */
+export interface TenantLimits {
+  readonly workers: number | null;
+  readonly queueLength: number | null;
+  readonly signalsPerMinute: number | null;
+  readonly storageBytes: number | null;
+}
+
+export interface TenantSchema {
+  readonly version: number;
+  /** The reason why its schema isn't up to date. */
+  readonly error: string | null;
+}
+
+export interface TenantRow extends TenantDraft {
+  readonly status: TenantStatus;
+  /** The time of the next due work; null if unknown. */
+  readonly dueAt: Timestamp | null;
+  readonly schemaVersion: number | null;
+  readonly schemaError: string | null;
+  readonly schemaAt: Timestamp | null;
+  readonly createdAt: Timestamp;
+  readonly updatedAt: Timestamp;
+}
+
+export interface DueTenants {
+  readonly slugs: readonly string[];
+  readonly nextInMs: number | undefined;
+}
 
 /**
  * The ledgers of this process besides the root one. A ledger is opened, with an engine, when a
@@ -11,32 +61,33 @@ export interface Tenants<TenantEngine = unknown> {
    * Returns its engine, open until the visit ends. Throws TENANT_NOT_FOUND or TENANT_UNAVAILABLE.
    */
   visit(slug: string): Promise<Visit<TenantEngine>>;
-  /** Looks for due work now. */
+  /** Looks for due tenants soon. */
   soon(): void;
-  /** Stops its engine and closes its ledger; it can't be opened until `release`. */
-  seclude(slug: string): Promise<void>;
-  release(slug: string): void;
-  /** The open tenants. */
-  readonly awake: readonly string[];
+  /** Stops a tenant's engine and closes its ledger; it can't be opened until `unblock`. */
+  block(slug: string): Promise<void>;
+  unblock(slug: string): void;
+  /** The slugs of the open tenants. */
+  readonly open: readonly string[];
 }
 
+/** A use of an open tenant, which isn't closed until it ends. */
 export interface Visit<TenantEngine = unknown> {
   readonly engine: TenantEngine;
   readonly tenant: TenantRow;
   end(): void;
 }
 
-/** The part for the service process. */
-export interface TenantKeeper<TenantEngine = unknown> extends Tenants<TenantEngine>, Service {
-  /** Reaps claims of a dead process in all tenants. */
-  mourn(): Promise<void>;
+/** The open tenants of a service process. */
+export interface TenantPool<TenantEngine = unknown> extends Tenants<TenantEngine>, Service {
+  /** Makes all tenants due, before the row of a dead process is removed: it may have had claims in each. */
+  makeAllDue(): Promise<void>;
   /** Resolves when no tenant starts another job. */
   awaitPause(): Promise<void>;
   /** Called when the active configuration changed. */
   renew(): void;
 }
 
-/** What a tenant's engine knows about its tenant. */
+/** The tenant of an engine. */
 export interface TenantSelf {
   readonly slug: string;
   /** The latest row of the root ledger. */
@@ -46,10 +97,32 @@ export interface TenantSelf {
   /** Returns whether the service may presume other processes dead; see `Liveness`. */
   readonly mayReap: () => boolean;
   /**
-   * Registers a key in the root ledger, before the tenant's ledger uses it. Returns false if it is
-   * taken.
+   * Registers a key in the root ledger, before the tenant's ledger uses it. Returns false if it
+   * is in use.
    */
   addKey(kind: TenantKeyKind, key: string): Promise<boolean>;
   /** Removes a key, after the tenant's ledger stopped using it. */
   dropKey(kind: TenantKeyKind, key: string): Promise<void>;
+}
+
+/** The work that a caller brings to a ledger. */
+export interface QuotaRequest {
+  readonly jobs: number;
+  readonly signals: number;
+  /** True if the ledger counts the queue in the transaction that adds the jobs. */
+  readonly isCountedByLedger?: boolean;
+}
+
+/** The limits of a tenant, checked wherever work is accepted. */
+export interface Quota {
+  /** Runs the work if the limits allow it. Throws TENANT_SUSPENDED or TENANT_LIMIT otherwise. */
+  readonly within: <T>(request: QuotaRequest, work: () => Promise<T>) => Promise<T>;
+  /** Returns the limit that the ledger checks when jobs are added; undefined if none, or too large. */
+  queueLimit(): QueueLimit | undefined;
+  /** Returns how many attempts may run at once on all hosts; undefined for no limit. */
+  workers(): number | undefined;
+  /** Returns why schedules don't fire now, without counting; undefined if they do. */
+  skipReason(): Extract<SkipReason, 'tenant_limit' | 'tenant_suspended'> | undefined;
+  /** Counts the usage again if there are limits and the last count is old enough. */
+  review(): Promise<void>;
 }

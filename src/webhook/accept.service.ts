@@ -62,7 +62,7 @@ export function makeWebhookIntake(context: LedgerContext): WebhookIntake {
       );
       if ('error' in draft) return draft;
       const { jobs, runs } = draft.emission;
-      const load = { jobs: jobs.length + runs.length, signals: 1, isCountedThere: true };
+      const load = { jobs: jobs.length + runs.length, signals: 1, isCountedByLedger: true };
       const result = await quota.within(load, () => write(draft));
       if (result.isKeyReused === true) {
         return await recordFailed(describeKeyReuse(), verified, ledger);

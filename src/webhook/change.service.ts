@@ -18,7 +18,7 @@ import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { WebhookChange, WebhookRow } from './types.ts';
 import { webhookFields } from './webhook.ts';
 import { describeTarget } from './target.ts';
-import type { DirectiveDefinition, DirectRequest } from '../directive/define.service.ts';
+import type { DirectiveDefinition, DirectiveRequest } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import { findActingPackage } from '../package/package.ts';
 import {
@@ -295,7 +295,7 @@ const SUFFIX_CHARS = 13;
 
 /** Creates an id. A repeated request with the same idempotency key gets the same id. */
 async function createId(
-  { idempotencyKey: key, dryRun = false }: Pick<DirectRequest, 'idempotencyKey' | 'dryRun'>,
+  { idempotencyKey: key, dryRun = false }: Pick<DirectiveRequest, 'idempotencyKey' | 'dryRun'>,
   { ledger, vault }: LedgerContext,
 ): Promise<string> {
   if (key === undefined || dryRun) return makeWebhookId();
@@ -307,7 +307,7 @@ async function createId(
 async function fingerprintGiven(
   id: string,
   credential: string | undefined,
-  { secret, dryRun = false }: Pick<DirectRequest, 'secret' | 'dryRun'>,
+  { secret, dryRun = false }: Pick<DirectiveRequest, 'secret' | 'dryRun'>,
   { ledger, vault }: LedgerContext,
 ): Promise<{ readonly fingerprint?: string }> {
   if (secret === undefined) return {};

@@ -72,6 +72,33 @@ export async function checkWebhookSecret(
   }
 }
 
+/** Refuses a new value of a credential with which an enabled webhook could never be verified. */
+export async function checkCredential(
+  name: string,
+  value: string,
+  ledger: LedgerSubset<'webhooks.find'>,
+  store: Pick<WebhookStore, 'references'>,
+): Promise<void> {
+  const credential = async (): Promise<string> => value;
+  for (const [id, names] of await store.references()) {
+    const row = names.includes(name) ? await ledger.webhooks.find(id) : undefined;
+    if (row === undefined) continue;
+    const settings = parseJson(row.settings) as JsonObject;
+    if (settings['enabled'] === false) continue;
+    try {
+      await checkWebhookSecret(
+        { id, settings },
+        { secret: formatCredentialRef(name) },
+        { credential },
+      );
+    } catch (thrown) {
+      const message = `the webhook ${id} is verified with it: ${messageOf(thrown)}`;
+      const hint = `Give the webhook another secret first: \`ductile webhook rotate ${id}\`.`;
+      throw new DuctileError('INPUT_INVALID', message, { place: 'value', hint });
+    }
+  }
+}
+
 const targetKeys = ['plugin', 'command', 'pipeline', 'signal', 'mode', 'provider'];
 
 /** Returns whether the target must be checked. A webhook can be disabled even if its target is gone. */

@@ -6,11 +6,10 @@ import type { DeliveryChoice } from './change-directives.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { DeliveryRow } from './types.ts';
 import type { Context } from '../operation/context.ts';
-import { readSeqCursor, readEpoch, writeCursor } from '../operation/page.ts';
+import { limitField, readSeqCursor, readEpoch, writeCursor } from '../operation/page.ts';
 import { defineOperation } from '../operation/define.ts';
-import { direct, directErrors, planDirective, textIn } from '../directive/request.operations.ts';
+import { direct, directErrors, planDirective, textIn } from '../operation/request-directive.ts';
 import { findById } from '../operation/find-by-id.ts';
-import { limitField } from '../job/operations.ts';
 import { findOutcomes } from './outcomes.service.ts';
 import {
   deliveryShape,

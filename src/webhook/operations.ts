@@ -9,12 +9,12 @@ import { authModes, secretKeyOf, type AuthMode } from './auth-settings.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import {
-  askDirective,
+  requestDirective,
   direct,
   directErrors,
   planDirective,
   textIn,
-} from '../directive/request.operations.ts';
+} from '../operation/request-directive.ts';
 import { findLastOutcomes } from './outcomes.service.ts';
 import {
   webhookIdField,
@@ -315,7 +315,7 @@ async function readAuthMode(
 
 async function plan(context: Context, type: string, params: object, secretInput: SecretInput) {
   const request = { type, params, dryRun: true, ...secretInput };
-  return [...(await askDirective(context, request)).plan];
+  return [...(await requestDirective(context, request)).plan];
 }
 
 function toCreate(input: WebhookInput): object {

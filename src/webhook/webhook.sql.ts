@@ -1,7 +1,7 @@
 import { DuctileError } from '../base/errors.ts';
 import type { Row, Session, Transaction } from '../ledger/dialect.ts';
 import type { DirectiveEnd } from '../directive/types.ts';
-import type { WebhookMoves } from '../package/types.ts';
+import type { WebhookChanges } from '../package/types.ts';
 import type { WebhookChange, WebhookDraft, WebhookRow } from './types.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 
@@ -52,7 +52,7 @@ export async function changeWebhook(
  */
 export async function moveWebhooks(
   tx: Transaction,
-  { opened, changed, closed }: WebhookMoves,
+  { opened, changed, closed }: WebhookChanges,
   actor: string,
 ): Promise<void> {
   for (const id of closed) await remove(tx, id);
@@ -67,7 +67,7 @@ export async function moveWebhooks(
 /** Finds the first id of the new webhooks that is already taken. */
 export async function findTakenWebhook(
   tx: Transaction,
-  { opened }: WebhookMoves,
+  { opened }: WebhookChanges,
 ): Promise<string | undefined> {
   for (const { id } of opened) {
     const isTaken = (await findWebhook(tx, id)) !== undefined;

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { RunTokens } from '../../src/access/attempt-tokens.service.ts';
-import { makePrincipal } from '../../src/access/principal.service.ts';
+import { makePrincipal } from '../../src/access/tokens.service.ts';
 
 const HOUR = 3_600_000;
 const principal = makePrincipal('job:1', []);
@@ -9,7 +9,7 @@ test('a token is good for as long as its attempt may take, however the clock is 
   vi.useFakeTimers({ toFake: ['Date', 'performance'] });
   onTestFinished(() => void vi.useRealTimers());
   const tokens = new RunTokens();
-  const { token } = tokens.make(principal, Date.now() + 1000);
+  const { token } = tokens.create(principal, Date.now() + 1000);
   vi.setSystemTime(Date.now() + HOUR);
   expect(tokens.find(token)).toBe(principal);
   vi.setSystemTime(Date.now() - 2 * HOUR);
@@ -21,7 +21,7 @@ test('a token is good for as long as its attempt may take, however the clock is 
 
 test('a token dies with its attempt', () => {
   const tokens = new RunTokens();
-  const { token, end } = tokens.make(principal, Date.now() + HOUR);
+  const { token, end } = tokens.create(principal, Date.now() + HOUR);
   expect(tokens.find(token)).toBe(principal);
   end();
   expect(tokens.find(token)).toBeUndefined();

@@ -3,10 +3,10 @@ import { expect, test } from 'vitest';
 import {
   explainCommand,
   explainScope,
-  type Scoped,
+  type ScopedPlugins,
 } from '../../src/access/check-scopes.service.ts';
 
-const known: Scoped = {
+const known: ScopedPlugins = {
   names: new Set(['mail', 'broken']),
   commandsOf: (plugin) => (plugin === 'mail' ? ['poll', 'send'] : undefined),
 };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { SealedText } from '../../src/base/seal.ts';
-import type { CredentialDraft, SealedThing } from '../../src/access/types.ts';
+import type { CredentialDraft, SealedRow } from '../../src/access/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { SignalDraft } from '../../src/signal/signal.ts';
 import { databases, openBench } from '../support/ledger/bench.ts';
@@ -66,7 +66,7 @@ describe.each(databases)('credentials on %s', (kind) => {
     expect(await ledger.seals.count()).toEqual([
       { keyId: 'k1', credentials: 3, payloads: 3, webhooks: 0 },
     ]);
-    const found: SealedThing[] = [];
+    const found: SealedRow[] = [];
     for (;;) {
       const page = await ledger.seals.list('k1', found.at(-1), 2);
       if (page.length === 0) break;

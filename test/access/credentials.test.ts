@@ -2,7 +2,7 @@
 import { chmod, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { DirectAnswer } from '../../src/directive/directive-result.service.ts';
+import type { DirectiveResult } from '../../src/directive/result.service.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { ownerOf } from '../../src/operation/context.ts';
 import { invoke } from '../../src/operation/invoke.ts';
@@ -15,7 +15,7 @@ import { dumpLedger, findLeaks } from '../support/leak-search.ts';
 const actor = 'cli:test';
 const secret = 'Tr0ub4dor&3/"quoted"\\ünd+more';
 
-function set(engine: Engine, name: string, value: string): Promise<DirectAnswer> {
+function set(engine: Engine, name: string, value: string): Promise<DirectiveResult> {
   return engine.direct({ type: 'credential.set', params: { name }, actor, secret: value });
 }
 
@@ -208,7 +208,7 @@ describe.each(databases)('a signal that may not show all on %s', (database) => {
     const noted = (count: number) =>
       eventually(`${count} were noted`, async () => (await place.notes()).length >= count);
     await noted(1);
-    const replay = (params: object): Promise<DirectAnswer> =>
+    const replay = (params: object): Promise<DirectiveResult> =>
       engine.direct({ type: 'signal.replay', params, actor });
     const again = await replay({ signal_id: signal?.id, force: true });
     expect(again).toMatchObject({ status: 'completed', result: { jobs: 1, unopened: 0 } });
@@ -240,7 +240,7 @@ describe.each(databases)('rotating the key on %s', (database) => {
     const { engine, ledger, run } = await place.start();
     await set(engine, 'api', 'value-one');
     const [before] = await ledger.seals.count();
-    const rotate = (): Promise<DirectAnswer> =>
+    const rotate = (): Promise<DirectiveResult> =>
       engine.direct({ type: 'credential.rotate', params: {}, actor });
     const { result, status } = await rotate();
     expect(status).toBe('completed');

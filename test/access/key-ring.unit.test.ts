@@ -1,8 +1,7 @@
 import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { makeKeyRing } from '../../src/access/key-ring.service.ts';
-import { makeVault } from '../../src/access/vault.service.ts';
+import { makeKeyRing, makeVault } from '../../src/access/vault.service.ts';
 import { makeDirectory } from '../support/directory.ts';
 
 const hex = (fill: string): string => fill.repeat(64);
@@ -81,7 +80,7 @@ describe('the keys of an installation', () => {
 
   test('are not created again when something is sealed with one that is gone', async () => {
     const ring = makeKeyRing({ directory: await makeDirectory(), environment: {} });
-    ring.refuseFirst();
+    ring.forbidFirstKey();
     expect(() => ring.newest()).toThrow('no key to open them with');
   });
 });

@@ -2,12 +2,12 @@
 import { describe, expect, test } from 'vitest';
 import type { ApiToken } from '../../src/config/config.ts';
 import {
-  configuredHolder,
+  findConfiguredByActor,
   hashTokenText,
   findConfigured,
   isToken,
   makePrincipal,
-} from '../../src/access/principal.service.ts';
+} from '../../src/access/tokens.service.ts';
 
 const token = (name: string, text: string, ...scopes: string[]): ApiToken => ({
   name,
@@ -39,8 +39,8 @@ describe('a token of the configuration', () => {
   });
 
   test('is known by its actor', () => {
-    expect(configuredHolder(tokens, 'token:watch')).toMatchObject({ scopes: ['read:*'] });
-    expect(configuredHolder(tokens, 'watch')).toBeUndefined();
+    expect(findConfiguredByActor(tokens, 'token:watch')).toMatchObject({ scopes: ['read:*'] });
+    expect(findConfiguredByActor(tokens, 'watch')).toBeUndefined();
     expect([isToken('token:watch'), isToken('cli:ann'), isToken('my-token:x')]).toEqual([
       true,
       false,

@@ -116,7 +116,7 @@ describe.each(databases)('directives on %s', (database) => {
     const { place, engine, ledger } = await open(database);
     const { id } = await ask(engine, 'plugin.disable', { plugin: 'worker' }, { due: later });
     await place.sql('update directives set run_at = ? where id = ?', past, id);
-    await Promise.all([engine.directives.waiting.beginDue(), engine.directives.waiting.beginDue()]);
+    await Promise.all([engine.directives.waiting.startDue(), engine.directives.waiting.startDue()]);
     await eventually('it is done', async () => {
       return (await ledger.directives.find(id ?? ''))?.status === 'completed';
     });
@@ -132,11 +132,11 @@ describe.each(databases)('directives on %s', (database) => {
   test('D-09 D-10 one for later is not begun before, and cancelled it never is', async () => {
     const { place, engine, ledger } = await open(database);
     const { id } = await ask(engine, 'plugin.disable', { plugin: 'worker' }, { due: later });
-    await engine.directives.waiting.beginDue();
+    await engine.directives.waiting.startDue();
     expect(await ledger.directives.find(id ?? '')).toMatchObject({ status: 'requested' });
     await engine.directives.waiting.cancel(id ?? '', { actor: 'cli:ann' });
     await place.sql('update directives set run_at = ? where id = ?', past, id);
-    await engine.directives.waiting.beginDue();
+    await engine.directives.waiting.startDue();
     await engine.directives.waiting.settled();
     expect(await ledger.plugins.listDisabled()).toEqual([]);
     const done = await ask(engine, 'plugin.disable', { plugin: 'worker' });

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 import { DuctileError } from '../../src/base/errors.ts';
-import type { DirectAnswer } from '../../src/directive/directive-result.service.ts';
+import type { DirectiveResult } from '../../src/directive/result.service.ts';
 import type { LedgerEngine } from '../../src/engine/ledger-engine.ts';
 import { ask } from '../support/direct.ts';
 import { databases, makePlace } from '../support/instance.ts';
@@ -12,7 +12,7 @@ import { succeeds } from '../support/plugin-program.ts';
 async function askAtOnce(
   engine: LedgerEngine,
   where: 'plan' | 'prepare',
-): Promise<{ readonly first: DirectAnswer; readonly second: DirectAnswer }> {
+): Promise<{ readonly first: DirectiveResult; readonly second: DirectiveResult }> {
   const isThere = Promise.withResolvers<void>();
   const isDone = Promise.withResolvers<void>();
   let count = 0;

@@ -1,6 +1,6 @@
 /** Permissions to approve and to cancel a directive. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { makePrincipal, type Principal } from '../../src/access/principal.service.ts';
+import { makePrincipal, type Principal } from '../../src/access/tokens.service.ts';
 import { ownerOf } from '../../src/operation/context.ts';
 import type { JsonOutput } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';

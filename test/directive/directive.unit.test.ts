@@ -2,7 +2,7 @@ import { toCanonicalJson } from '../../src/base/json.ts';
 import { describe, expect, test } from 'vitest';
 import { isFinal, isKeyTaken } from '../../src/directive/directive.ts';
 import { cancelType, retryType, listChosenStatuses } from '../../src/job/directives.ts';
-import { createTokenType } from '../../src/access/token-directives.ts';
+import { createTokenType } from '../../src/access/change-token.service.ts';
 
 test('equal params have one spelling, whatever the order of their keys', () => {
   const one = toCanonicalJson({ b: [{ y: 1, x: null }], a: 'x' });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { lockFiles } from '../../src/config/integrity.ts';
-import type { DirectAnswer } from '../../src/directive/directive-result.service.ts';
+import type { DirectiveResult } from '../../src/directive/result.service.ts';
 import { loadCatalog } from '../../src/plugin/catalog.ts';
 import { hashPlugins } from '../../src/plugin/lock.ts';
 import {
@@ -23,7 +23,7 @@ wait_for(payload.get("gate", "none"))
 note("end", request["job_id"], request["config"].get("word"))
 ok(events=[{"type": "worker.done", "payload": {}}])`);
 
-function reload({ engine }: TestInstance): Promise<DirectAnswer> {
+function reload({ engine }: TestInstance): Promise<DirectiveResult> {
   return engine.direct({ type: 'config.reload', params: {}, actor: 'test' });
 }
 

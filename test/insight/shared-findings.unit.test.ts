@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { makePrincipal } from '../../src/access/principal.service.ts';
+import { makePrincipal } from '../../src/access/tokens.service.ts';
 import type { Context } from '../../src/operation/context.ts';
 import { makeSharedFindings, SharedExamination } from '../../src/insight/doctor.operations.ts';
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { ownerOf, type Context } from '../../src/operation/context.ts';
 import { invoke } from '../../src/operation/invoke.ts';
 import { explainWhy } from '../../src/insight/why/why.operations.ts';
-import { makePrincipal } from '../../src/access/principal.service.ts';
+import { makePrincipal } from '../../src/access/tokens.service.ts';
 import { databases, eventually, makePlace, type Database } from '../support/instance.ts';
 import { python } from '../support/plugin-program.ts';
 import { finish, stepsOf } from '../support/runs.ts';

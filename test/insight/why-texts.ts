@@ -1,6 +1,6 @@
 /** Facts of a sound service, for the tests of why. */
 import type { Job } from '../../src/job/job.ts';
-import type { RunningJob } from '../../src/tenant/outlook.ts';
+import type { RunningJob } from '../../src/job/types.ts';
 import type { Run } from '../../src/pipeline/run/run.ts';
 import type { Signal } from '../../src/signal/signal.ts';
 import { explainJob } from '../../src/insight/why/job.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { makePluginSwitches } from '../../src/job/pause.service.ts';
-import type { PluginSwitch } from '../../src/directive/types.ts';
+import type { PluginSwitch } from '../../src/job/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 
 const mail: PluginSwitch = { plugin: 'mail', changedBy: 'ann', changedAt: '' };

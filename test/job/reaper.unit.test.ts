@@ -123,8 +123,8 @@ class World {
     const log = makeLogger({ level: 'warn', format: 'json', destination: { write } });
     const context = makeContext({ ledger, generation, log });
     context.commits.subscribe((events) => this.published.push(events));
-    const mourn = (): Promise<void> => Promise.resolve(void (this.mourned += 1));
-    this.reaper = makeReaper(context, () => true, { mourn });
+    const makeAllDue = (): Promise<void> => Promise.resolve(void (this.mourned += 1));
+    this.reaper = makeReaper(context, () => true, { makeAllDue });
   }
 
   #settle(closings: readonly Closing[]): Promise<Settlement> {

@@ -1,10 +1,10 @@
 /** Figures that all clients share. */
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
-import type { Principal } from '../../src/access/principal.service.ts';
+import type { Principal } from '../../src/access/tokens.service.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { figuresOf, SharedFigure } from '../../src/job/figures.operations.ts';
-import { veilLedger } from '../../src/access/visibility.operations.ts';
+import { maskLedger } from '../../src/operation/visibility.ts';
 
 const MANY = limits.figureRowsMax + 1;
 
@@ -100,5 +100,5 @@ describe('a shared figure', () => {
 test('callers whose rows are masked share the figures of all others', () => {
   const ledger = { jobs: {}, attempts: {}, runs: {} } as Ledger;
   const reader = { scopes: ['jobs:ro'], actor: 'token:reader' } as unknown as Principal;
-  expect(figuresOf(veilLedger(ledger, reader))).toBe(figuresOf(ledger));
+  expect(figuresOf(maskLedger(ledger, reader))).toBe(figuresOf(ledger));
 });

@@ -3,7 +3,7 @@ import { toCanonicalJson } from '../../src/base/json.ts';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { callerKey } from '../../src/directive/directive.ts';
-import { makePrincipal, type Principal } from '../../src/access/principal.service.ts';
+import { makePrincipal, type Principal } from '../../src/access/tokens.service.ts';
 import type { DirectiveInsert } from '../../src/ledger/directive-work.ts';
 import { ownerOf } from '../../src/operation/context.ts';
 import type { JsonOutput } from '../../src/operation/define.ts';

@@ -158,7 +158,7 @@ describe.each(databases)('an installation on %s', (database) => {
     await ask(engine, 'package.install', { package_slug: 'keeper' });
     await run('worker', { fail: true });
     await eventually('it says why it cannot', () =>
-      records.some(({ message }) => message === 'a handler cannot ask for what it should'),
+      records.some(({ message }) => message === 'a handler could not request its directive'),
     );
     await run('worker', { tell: true });
     const [asked] = await ledger.directives.list({ type: 'plugin.disable', limit: 10 });

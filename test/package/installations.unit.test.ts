@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { DuctileError, type ErrorCode } from '../../src/base/errors.ts';
 import type { Log } from '../../src/base/log.ts';
 import type { Blueprint, Generation } from '../../src/engine/generation.ts';
-import { makeInstallationKeeper } from '../../src/package/installations.service.ts';
+import { makeActiveInstallations } from '../../src/package/installations.service.ts';
 import type { LedgerOverlay } from '../../src/ledger/ledger.ts';
 
 async function triesAfter(code: ErrorCode): Promise<number> {
@@ -17,9 +17,9 @@ async function triesAfter(code: ErrorCode): Promise<number> {
     context.generation = {
       installed: { version, refused: [] },
     } as Partial<Generation> as Generation;
-    return keeper.look(renew);
+    return installations.renewIfChanged(renew);
   };
-  const keeper = makeInstallationKeeper(
+  const installations = makeActiveInstallations(
     context,
     (config) => ({ config }) as Partial<Blueprint> as Blueprint,
   );

@@ -1,7 +1,7 @@
 /** Packages that are installed, changed and taken away in a running engine. */
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
-import type { DirectAnswer } from '../../src/directive/directive-result.service.ts';
+import type { DirectiveResult } from '../../src/directive/result.service.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { ask } from '../support/direct.ts';
 import {
@@ -47,7 +47,7 @@ function open(database: Database, more: Partial<Setup> = {}) {
   return makePlace({ database, plugins: { worker }, packages, ...more });
 }
 
-function install(engine: Engine, params: JsonObject = choice): Promise<DirectAnswer> {
+function install(engine: Engine, params: JsonObject = choice): Promise<DirectiveResult> {
   return ask(engine, 'package.install', params);
 }
 
@@ -74,7 +74,7 @@ describe.each(databases)('packages on %s', (database) => {
     expect(await place.notes()).toContain('greeting hello');
     const [row] = await ledger.installations.list({});
     expect(row).toMatchObject({ slug: 'greeter', status: 'installed', lastError: null });
-    const brought = await ledger.installations.listProvenance(answer.id ?? '');
+    const brought = await ledger.installations.listProvisions(answer.id ?? '');
     expect(brought.map(({ kind, name }) => `${kind} ${name}`)).toEqual([
       'plugin greeting',
       'route greeter/1 greet.now → greeting.poll',
@@ -90,7 +90,7 @@ describe.each(databases)('packages on %s', (database) => {
     expect([first, second, third].map(({ status }) => status)).toEqual(Array(3).fill('completed'));
     expect(await ledger.installations.list({ withEnded: true })).toHaveLength(1);
     expect(await ledger.directives.list({ limit: 10 })).toHaveLength(1);
-    const brought = await ledger.installations.listProvenance(first.id ?? '');
+    const brought = await ledger.installations.listProvisions(first.id ?? '');
     expect(brought.map(({ kind }) => kind).toSorted()).toEqual(['plugin', 'route', 'schedule']);
     expect(
       (await listSignalTypes(ledger)).filter((type) => type.startsWith('package.')),
@@ -189,7 +189,7 @@ describe.each(databases)('packages on %s', (database) => {
     const again = await ask(engine, 'package.uninstall', { package_slug: 'greeter' });
     expect(again).toMatchObject({ id: gone.id, repeated: true });
     expect(
-      (await ledger.installations.listProvenance(first.id ?? '')).every(
+      (await ledger.installations.listProvisions(first.id ?? '')).every(
         ({ removedAt }) => removedAt !== null,
       ),
     ).toBe(true);

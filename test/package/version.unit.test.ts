@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import {
   compareVersions,
-  latest,
+  findLatest,
   parseRange,
   parseVersion,
   satisfies,
@@ -32,9 +32,9 @@ test.each(['1', '1.0', 'v1.0.0', '01.0.0', '1.0.0-', '1.0.0-01', '1.0.0 ', 'late
 );
 
 test('the latest version is not a pre-release, unless there is nothing else', () => {
-  expect(latest(['1.0.0', '1.10.0', '1.9.0', '2.0.0-rc.1'])).toBe('1.10.0');
-  expect(latest(['1.0.0-a', '1.0.0-b'])).toBe('1.0.0-b');
-  expect(latest([])).toBeUndefined();
+  expect(findLatest(['1.0.0', '1.10.0', '1.9.0', '2.0.0-rc.1'])).toBe('1.10.0');
+  expect(findLatest(['1.0.0-a', '1.0.0-b'])).toBe('1.0.0-b');
+  expect(findLatest([])).toBeUndefined();
 });
 
 describe('a range', () => {

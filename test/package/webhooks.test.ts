@@ -1,7 +1,7 @@
 /** The webhooks that packages bring: opened, kept, switched off and closed with their installation. */
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
-import type { DirectAnswer } from '../../src/directive/directive-result.service.ts';
+import type { DirectiveResult } from '../../src/directive/result.service.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { ask } from '../support/direct.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
@@ -19,7 +19,7 @@ const greeter = manifest({
 const ID = 'greeter-push';
 const choice = { package_slug: 'greeter' };
 
-function secretOf({ result }: DirectAnswer, id = ID): string {
+function secretOf({ result }: DirectiveResult, id = ID): string {
   const { secrets } = result as { secrets?: Record<string, string> };
   return secrets?.[id] ?? '';
 }
@@ -52,7 +52,7 @@ describe.each(databases)('a webhook of a package on %s', (database) => {
     expect(row).toMatchObject({ id: ID, createdBy: 'installation:greeter' });
     const onRecord = [await ledger.directives.list({ limit: 9 }), await listSignals(ledger), row];
     expect(JSON.stringify(onRecord)).not.toContain(secret);
-    const brought = await ledger.installations.listProvenance(answer.id ?? '');
+    const brought = await ledger.installations.listProvisions(answer.id ?? '');
     expect(brought).toContainEqual(expect.objectContaining({ kind: 'webhook', name: ID }));
     expect(await ledger.check()).toEqual([]);
   });

@@ -17,7 +17,7 @@ import { jobTree } from '../../src/job/tree.operations.ts';
 import { databases, eventually, makePlace, type Database } from '../support/instance.ts';
 import { python } from '../support/plugin-program.ts';
 import { finish, outputOf, startRun } from '../support/runs.ts';
-import { makePrincipal } from '../../src/access/principal.service.ts';
+import { makePrincipal } from '../../src/access/tokens.service.ts';
 
 /** Fails until a file exists. */
 const moody = python(`

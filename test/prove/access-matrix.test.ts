@@ -5,10 +5,10 @@
  */
 import { expect } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
-import { isAtLeast, roleScopes, type Role } from '../../src/access/roles.ts';
+import { isAtLeast, roleScopes, type Role } from '../../src/base/roles.ts';
 import { isOffered, type Operation } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
-import { roleForOperation } from '../../src/access/offered.operations.ts';
+import { roleForOperation } from '../../src/operation/offered.ts';
 import { allows, mayAllow, mayAllowPlugin } from '../../src/access/scopes.ts';
 import { OWNER, startApi, type Reply, type TestApi } from '../support/api-server.ts';
 import { connect } from '../support/mcp-client.ts';

@@ -9,7 +9,7 @@ import type { SignalDraft } from '../../src/signal/signal.ts';
 import { openRaw } from '../support/ledger/bench.ts';
 import { OWNER, startApi, type TestApi } from '../support/api-server.ts';
 import { databases, eventually } from '../support/instance.ts';
-import { makePrincipal } from '../../src/access/principal.service.ts';
+import { makePrincipal } from '../../src/access/tokens.service.ts';
 import { useOwnServer } from '../support/postgres.ts';
 
 useOwnServer();

@@ -1,17 +1,17 @@
 /** Functions for directives of tests. */
 import { DuctileError } from '../../src/base/errors.ts';
-import type { DirectAnswer } from '../../src/directive/directive-result.service.ts';
-import type { DirectRequest } from '../../src/directive/define.service.ts';
+import type { DirectiveResult } from '../../src/directive/result.service.ts';
+import type { DirectiveRequest } from '../../src/directive/define.service.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { Job } from '../../src/job/job.ts';
 
 const actor = 'cli:test';
 
-export function pause(engine: Engine): Promise<DirectAnswer> {
+export function pause(engine: Engine): Promise<DirectiveResult> {
   return engine.direct({ type: 'system.pause', params: {}, actor });
 }
 
-export function resume(engine: Engine): Promise<DirectAnswer> {
+export function resume(engine: Engine): Promise<DirectiveResult> {
   return engine.direct({ type: 'system.resume', params: {}, actor });
 }
 
@@ -30,7 +30,7 @@ export function ask(
   engine: Engine,
   type: string,
   params: object,
-  more: Partial<Omit<DirectRequest, 'type' | 'params'>> = {},
-): Promise<DirectAnswer> {
+  more: Partial<Omit<DirectiveRequest, 'type' | 'params'>> = {},
+): Promise<DirectiveResult> {
   return engine.direct({ type, params, actor: 'cli:ann', ...more });
 }

@@ -10,7 +10,7 @@ import { checkRoutes } from '../../src/pipeline/check-routes.service.ts';
 import { LedgerEngine } from '../../src/engine/ledger-engine.ts';
 import { checkPipelines } from '../../src/pipeline/load.service.ts';
 import { makeRunner, type Runner } from '../../src/job/run-plugin.service.ts';
-import { refuseLate } from '../../src/directive/request.operations.ts';
+import { refuseLate } from '../../src/operation/request-directive.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import { loadCatalog } from '../../src/plugin/catalog.ts';

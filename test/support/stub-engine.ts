@@ -136,7 +136,10 @@ export async function makeStubEngine(): Promise<StubEngine> {
     packages: () => ({ packages: [], problems: [] }),
     keyIds: [],
     ring: new LogRing(),
-    tokens: { find: () => Promise.resolve(undefined), holderOf: () => Promise.resolve(undefined) },
+    tokens: {
+      find: () => Promise.resolve(undefined),
+      findByActor: () => Promise.resolve(undefined),
+    },
     runTokens: new RunTokens(),
     reach: { api: undefined, webhooks: undefined },
     activity: makeActivity(),

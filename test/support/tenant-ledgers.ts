@@ -6,7 +6,7 @@ import type { Config } from '../../src/config/config.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import { removeLedger, locateTenantLedger } from '../../src/ledger/tenant-location.ts';
-import type { TenantLimits } from '../../src/tenant/types.ts';
+import type { TenantLimits } from '../../src/tenant/tenants.ts';
 
 const noLimits: TenantLimits = {
   workers: null,

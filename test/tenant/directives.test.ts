@@ -61,10 +61,10 @@ test(
     await ask('tenant.create', { slug });
     const visit = await there.engine.tenants?.visit(slug);
     visit?.end();
-    expect(there.engine.tenants?.awake).toEqual([slug]);
+    expect(there.engine.tenants?.open).toEqual([slug]);
     const answer = await ask('tenant.delete', { slug, confirm: slug });
     expect(answer).toMatchObject({ status: 'completed', result: { deleted: true } });
-    await eventually('the other has noticed', () => there.engine.tenants?.awake.length === 0);
+    await eventually('the other has noticed', () => there.engine.tenants?.open.length === 0);
     await expect(there.engine.tenants?.visit(slug)).rejects.toMatchObject({
       code: 'TENANT_NOT_FOUND',
     });

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { roles, roleScopes } from '../../src/access/roles.ts';
+import { roles, roleScopes } from '../../src/base/roles.ts';
 import { isOffered, type HttpSurface, type Operation } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
 import { allows } from '../../src/access/scopes.ts';

@@ -1,14 +1,14 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { makeGate } from '../../src/tenant/open-limit.ts';
+import { makeOpenLimit } from '../../src/tenant/open-limit.service.ts';
 
 /** The admitted callers, and how each of them is released. */
 function makeCrowd(passingMax: number, insideMax: number) {
   const passing: ((isInside: boolean) => void)[] = [];
   let asked = 0;
-  const gate = makeGate(passingMax, insideMax, () => void (asked += 1));
+  const gate = makeOpenLimit(passingMax, insideMax, () => void (asked += 1));
   const come = (): Promise<void> =>
-    gate.pass('one', () => new Promise<boolean>((resolve) => passing.push(resolve)));
+    gate.enter('one', () => new Promise<boolean>((resolve) => passing.push(resolve)));
   return { gate, passing, come, asked: () => asked };
 }
 
@@ -30,7 +30,7 @@ test('admits a limited number, and asks for room when a caller waits', async () 
   await turn();
   passing[0]?.(true);
   await first;
-  expect(gate.isOpen).toBe(false);
+  expect(gate.isFree).toBe(false);
   const second = come();
   await turn();
   expect([passing.length, asked()]).toEqual([1, 1]);
@@ -39,11 +39,11 @@ test('admits a limited number, and asks for room when a caller waits', async () 
   expect(passing).toHaveLength(2);
   passing[1]?.(false);
   await second;
-  expect(gate.isOpen).toBe(true);
+  expect(gate.isFree).toBe(true);
 });
 
 test('a caller that fails to enter is not counted', async () => {
   const { gate } = makeCrowd(1, 1);
-  await expect(gate.pass('one', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
-  expect(gate.isOpen).toBe(true);
+  await expect(gate.enter('one', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
+  expect(gate.isFree).toBe(true);
 });

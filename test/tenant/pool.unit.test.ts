@@ -4,61 +4,61 @@ import { expect, onTestFinished, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import type { Log } from '../../src/base/log.ts';
 import type { LedgerEngine } from '../../src/engine/ledger-engine.ts';
-import { makeTenants } from '../../src/tenant/pool.service.ts';
+import { makeTenantPool } from '../../src/tenant/pool.service.ts';
 import type { Ledger, LedgerOverlay } from '../../src/ledger/ledger.ts';
-import type { Outlook } from '../../src/tenant/outlook.ts';
-import type { TenantRow } from '../../src/tenant/types.ts';
+import type { Workload } from '../../src/tenant/workload.sql.ts';
+import type { TenantRow } from '../../src/tenant/tenants.ts';
 import { eventually } from '../support/instance.ts';
-import type { Visit, TenantKeeper } from '../../src/tenant/tenants.ts';
+import type { Visit, TenantPool } from '../../src/tenant/tenants.ts';
 
 const AWAKE_MAX = limits.tenantsAwakeMax.postgres;
-const quiet: Outlook = {
+const quiet: Workload = {
   isReady: false,
   isRunning: false,
-  isInLine: false,
+  hasQueuedRuns: false,
   nextInMs: undefined,
   prunedMs: 0,
 };
-const busy: Outlook = { ...quiet, isRunning: true };
+const busy: Workload = { ...quiet, isRunning: true };
 
-interface Town {
-  readonly keeper: TenantKeeper<LedgerEngine>;
+interface Setup {
+  readonly pool: TenantPool<LedgerEngine>;
   /** How often the ledger of each was opened and closed. */
   readonly opened: Map<string, number>;
   readonly closed: Map<string, number>;
   /** The work of each tenant (default: none). */
-  readonly outlook: Map<string, () => Promise<Outlook>>;
+  readonly workloads: Map<string, () => Promise<Workload>>;
   /** The tenants whose ledger does not open. */
   readonly broken: Set<string>;
-  readonly told: string[];
+  readonly logged: string[];
 }
 
-async function makeTown(idleMs: number): Promise<Town> {
-  const town = {
+async function makeSetup(idleMs: number): Promise<Setup> {
+  const setup = {
     opened: new Map<string, number>(),
     closed: new Map<string, number>(),
-    outlook: new Map<string, () => Promise<Outlook>>(),
+    workloads: new Map<string, () => Promise<Workload>>(),
     broken: new Set<string>(),
-    told: [] as string[],
+    logged: [] as string[],
   };
   const count = (counts: Map<string, number>, slug: string): void =>
     void counts.set(slug, (counts.get(slug) ?? 0) + 1);
-  const lookOf = (slug: string): Promise<Outlook> =>
-    (town.outlook.get(slug) ?? (() => Promise.resolve(quiet)))();
-  const tell = (message: string): void => void town.told.push(message);
-  const log: Partial<Log> = { error: tell, warn: tell };
-  const keeper = makeTenants({
+  const readWorkload = (slug: string): Promise<Workload> =>
+    (setup.workloads.get(slug) ?? (() => Promise.resolve(quiet)))();
+  const logMessage = (message: string): void => void setup.logged.push(message);
+  const log: Partial<Log> = { error: logMessage, warn: logMessage };
+  const pool = makeTenantPool({
     root: makeRoot(),
     pollMs: () => 60_000,
     schedules: () => '',
     log: log as Log,
     openLedger({ slug }) {
-      count(town.opened, slug);
-      if (town.broken.has(slug)) return Promise.reject(new Error('it does not open'));
+      count(setup.opened, slug);
+      if (setup.broken.has(slug)) return Promise.reject(new Error('it does not open'));
       const ledger: LedgerOverlay = {
-        workload: { readDue: () => lookOf(slug) },
+        workload: { readDue: () => readWorkload(slug) },
         meta: { write: () => Promise.resolve() },
-        close: () => Promise.resolve(count(town.closed, slug)),
+        close: () => Promise.resolve(count(setup.closed, slug)),
       };
       return Promise.resolve(ledger as Ledger);
     },
@@ -68,15 +68,15 @@ async function makeTown(idleMs: number): Promise<Town> {
         config: { tenants: { trust: 'shared', idleMs } } as LedgerEngine['config'],
         start: () => Promise.resolve(),
         stop: () => Promise.resolve(),
-        outlook: () => lookOf(slug),
+        readWorkload: () => readWorkload(slug),
         lookForWork: () => undefined,
       };
       return Promise.resolve(engine as LedgerEngine);
     },
   });
-  await keeper.start();
-  onTestFinished(() => keeper.stop());
-  return { ...town, keeper };
+  await pool.start();
+  onTestFinished(() => pool.stop());
+  return { ...setup, pool };
 }
 
 /** Every name is a tenant without due work. */
@@ -114,9 +114,9 @@ function rowOf(slug: string): TenantRow {
 
 const slugs = Array.from({ length: AWAKE_MAX }, (_, index) => `t${index}`);
 
-async function fillUp({ keeper }: Town): Promise<Visit[]> {
+async function fillUp({ pool }: Setup): Promise<Visit[]> {
   const visits: Visit[] = [];
-  for (const slug of slugs) visits.push(await keeper.visit(slug));
+  for (const slug of slugs) visits.push(await pool.visit(slug));
   return visits;
 }
 
@@ -125,90 +125,90 @@ function total(counts: ReadonlyMap<string, number>): number {
 }
 
 test('a tenant goes to sleep for each waiting caller, and each sleeps once', async () => {
-  const town = await makeTown(60_000);
-  for (const visit of await fillUp(town)) visit.end();
+  const setup = await makeSetup(60_000);
+  for (const visit of await fillUp(setup)) visit.end();
   // A slow idle check lets both callers look at the same tenants.
-  town.outlook.set('t0', async () => {
+  setup.workloads.set('t0', async () => {
     await turn();
     return quiet;
   });
-  await Promise.all(['late', 'later', 'latest'].map((slug) => town.keeper.visit(slug)));
-  expect([...town.closed.values()].every((n) => n === 1)).toBe(true);
-  expect(town.keeper.awake.length).toBeLessThanOrEqual(AWAKE_MAX);
-  expect(total(town.opened) - total(town.closed)).toBe(town.keeper.awake.length);
+  await Promise.all(['late', 'later', 'latest'].map((slug) => setup.pool.visit(slug)));
+  expect([...setup.closed.values()].every((n) => n === 1)).toBe(true);
+  expect(setup.pool.open.length).toBeLessThanOrEqual(AWAKE_MAX);
+  expect(total(setup.opened) - total(setup.closed)).toBe(setup.pool.open.length);
 });
 
 test('a tenant that works does not sleep to make room', async () => {
-  const town = await makeTown(1);
-  for (const slug of slugs) town.outlook.set(slug, () => Promise.resolve(busy));
-  for (const visit of await fillUp(town)) visit.end();
-  const late = town.keeper.visit('late');
+  const setup = await makeSetup(1);
+  for (const slug of slugs) setup.workloads.set(slug, () => Promise.resolve(busy));
+  for (const visit of await fillUp(setup)) visit.end();
+  const late = setup.pool.visit('late');
   for (let turns = 0; turns < 50; turns += 1) await turn();
-  expect(total(town.closed)).toBe(0);
-  town.outlook.delete('t3');
+  expect(total(setup.closed)).toBe(0);
+  setup.workloads.delete('t3');
   await late;
-  expect([...town.closed.keys()]).toEqual(['t3']);
+  expect([...setup.closed.keys()]).toEqual(['t3']);
 });
 
 test('stopping does not wait for a slot that is never freed', async () => {
-  const town = await makeTown(60_000);
-  await fillUp(town);
-  const late = town.keeper.visit('late');
+  const setup = await makeSetup(60_000);
+  await fillUp(setup);
+  const late = setup.pool.visit('late');
   const refused = expect(late).rejects.toMatchObject({ code: 'STOPPING' });
   for (let turns = 0; turns < 10; turns += 1) await turn();
-  await town.keeper.stop();
+  await setup.pool.stop();
   await refused;
-  expect(total(town.closed)).toBe(AWAKE_MAX);
-  expect(town.opened.has('late')).toBe(false);
+  expect(total(setup.closed)).toBe(AWAKE_MAX);
+  expect(setup.opened.has('late')).toBe(false);
 });
 
 test('a tenant that is secluded while it waits for a slot is not waited for', async () => {
-  const town = await makeTown(60_000);
-  await fillUp(town);
-  const late = town.keeper.visit('late');
+  const setup = await makeSetup(60_000);
+  await fillUp(setup);
+  const late = setup.pool.visit('late');
   const refused = expect(late).rejects.toMatchObject({ code: 'TENANT_UNAVAILABLE' });
   for (let turns = 0; turns < 10; turns += 1) await turn();
-  await town.keeper.seclude('late');
+  await setup.pool.block('late');
   await refused;
-  expect(town.opened.has('late')).toBe(false);
+  expect(setup.opened.has('late')).toBe(false);
 });
 
 test("a tenant that can't be read keeps no other awake and blocks no other", async () => {
-  const town = await makeTown(1);
-  for (const visit of await fillUp(town)) visit.end();
-  town.outlook.set('t0', () => Promise.reject(new Error('the ledger does not answer')));
-  await town.keeper.visit('late');
-  await eventually('the others sleep', () => town.keeper.awake.length === 2);
-  expect([...town.keeper.awake].sort()).toEqual(['late', 't0']);
+  const setup = await makeSetup(1);
+  for (const visit of await fillUp(setup)) visit.end();
+  setup.workloads.set('t0', () => Promise.reject(new Error('the ledger does not answer')));
+  await setup.pool.visit('late');
+  await eventually('the others sleep', () => setup.pool.open.length === 2);
+  expect([...setup.pool.open].sort()).toEqual(['late', 't0']);
 });
 
 test('a caller that arrives during the check finds the tenant awake', async () => {
-  const town = await makeTown(limits.tenantSleepCheckMs / 2);
-  const first = await town.keeper.visit('acme');
+  const setup = await makeSetup(limits.tenantSleepCheckMs / 2);
+  const first = await setup.pool.visit('acme');
   first.end();
   const looks: (() => void)[] = [];
-  town.outlook.set('acme', async () => {
+  setup.workloads.set('acme', async () => {
     await new Promise<void>((resolve) => looks.push(resolve));
     return quiet;
   });
   // The first look is long enough after the first visit to have it sleep.
   await eventually('it was looked at', () => looks.length > 0);
-  const second = await town.keeper.visit('acme');
+  const second = await setup.pool.visit('acme');
   second.end();
   looks[0]?.();
   for (let turns = 0; turns < 10; turns += 1) await turn();
-  expect(town.closed.size).toBe(0);
-  town.outlook.delete('acme');
+  expect(setup.closed.size).toBe(0);
+  setup.workloads.delete('acme');
   for (const answer of looks) answer();
 });
 
 test('a tenant that fails to open is not opened again by every caller', async () => {
-  const town = await makeTown(60_000);
-  town.broken.add('acme');
+  const setup = await makeSetup(60_000);
+  setup.broken.add('acme');
   const comes = (): Promise<void> =>
-    expect(town.keeper.visit('acme')).rejects.toMatchObject({ code: 'TENANT_UNAVAILABLE' });
+    expect(setup.pool.visit('acme')).rejects.toMatchObject({ code: 'TENANT_UNAVAILABLE' });
   await comes();
   await comes();
   await comes();
-  expect(town.opened.get('acme')).toBe(1);
+  expect(setup.opened.get('acme')).toBe(1);
 });

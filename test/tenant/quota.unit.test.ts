@@ -2,7 +2,7 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { makeQuota } from '../../src/tenant/quota.service.ts';
-import type { TenantRow } from '../../src/tenant/types.ts';
+import type { TenantRow } from '../../src/tenant/tenants.ts';
 
 const tenantLimits = { workers: null, queueLength: null, signalsPerMinute: 2, storageBytes: null };
 const row = {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { makeFacadeHost } from '../../src/tenant/shared-host.service.ts';
+import { makeSharedHost } from '../../src/tenant/shared-host.service.ts';
 import type { Host, ProcessSpec, RunOptions } from '../../src/plugin/process.ts';
 
 beforeEach(() => {
@@ -36,7 +36,7 @@ function makeShared() {
 
 test("a tenant's host does nothing to the shared host that others would notice", async () => {
   const { host, calls } = makeShared();
-  const facade = makeFacadeHost(host);
+  const facade = makeSharedHost(host);
   await facade.start();
   facade.renew(1000);
   await facade.stop();
@@ -45,7 +45,7 @@ test("a tenant's host does nothing to the shared host that others would notice",
 
 test("a tenant's host ends only its own attempts when it is not renewed in time", () => {
   const { host, signals } = makeShared();
-  const [silent, other] = [makeFacadeHost(host), makeFacadeHost(host)];
+  const [silent, other] = [makeSharedHost(host), makeSharedHost(host)];
   silent.renew(1000);
   other.renew(1000);
   void silent.run(spec, request);
@@ -66,7 +66,7 @@ test("a tenant's host ends only its own attempts when it is not renewed in time"
 test("a tenant's host stops an attempt when it is asked to", () => {
   const { host, signals } = makeShared();
   const abort = new AbortController();
-  void makeFacadeHost(host).run(spec, request, { signal: abort.signal });
+  void makeSharedHost(host).run(spec, request, { signal: abort.signal });
   abort.abort('cancelled');
   expect([signals[0]?.aborted, signals[0]?.reason]).toEqual([true, 'cancelled']);
 });

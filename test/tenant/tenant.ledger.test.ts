@@ -120,7 +120,7 @@ describe.each(databases)('the outlook on %s', (kind) => {
     expect(await ledger.workload.readDue()).toEqual({
       isReady: false,
       isRunning: false,
-      isInLine: false,
+      hasQueuedRuns: false,
       nextInMs: undefined,
       prunedMs: undefined,
     });

@@ -50,7 +50,7 @@ async function within<T>(
 
 async function asleep(instance: TestInstance, slug: string): Promise<void> {
   const tenants = tenantsOf(instance);
-  await eventually(`${slug} sleeps`, () => !tenants.awake.includes(slug));
+  await eventually(`${slug} sleeps`, () => !tenants.open.includes(slug));
 }
 
 describe.each(databases)('tenants on %s', (database) => {
@@ -318,10 +318,10 @@ describe.each(databases)('tenants on %s', (database) => {
     const slug = await makeTenant(instance.ledger, place.config);
     await within(instance, slug, () => Promise.resolve());
     const tenants = tenantsOf(instance);
-    await tenants.seclude(slug);
-    expect(tenants.awake).toEqual([]);
+    await tenants.block(slug);
+    expect(tenants.open).toEqual([]);
     await expect(tenants.visit(slug)).rejects.toMatchObject({ code: 'TENANT_UNAVAILABLE' });
-    tenants.release(slug);
+    tenants.unblock(slug);
     await within(instance, slug, () => Promise.resolve());
     await expect(tenants.visit('nobody')).rejects.toMatchObject({ code: 'TENANT_NOT_FOUND' });
   });

@@ -7,9 +7,9 @@
 const sliceOrder: readonly (readonly string[])[] = [
   ['base'],
   ['config'],
+  ['directive'],
   ['ledger', 'plugin'],
   ['access'],
-  ['directive'],
   ['backup'],
   ['job'],
   ['signal'],

@@ -10,7 +10,7 @@ const testsBySource: readonly (readonly [source: string, rounds: Rounds])[] = [
     'src/access/scopes.ts',
     [['test/access/scope-names.unit.test.ts'], ['test/access/scopes.unit.test.ts']],
   ],
-  ['src/access/authorize.operations.ts', [['test/access/authorize.unit.test.ts']]],
+  ['src/operation/authorize.ts', [['test/operation/authorize.unit.test.ts']]],
   ['src/access/tokens.service.ts', [['test/access/tokens.test.ts']]],
   [
     'src/webhook/',

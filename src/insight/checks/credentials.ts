@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { findCredentials } from '../../base/credential-ref.ts';
 import { limits } from '../../base/limits.ts';
-import type { SealedThing } from '../../access/types.ts';
+import type { SealedRow } from '../../access/types.ts';
 import type { Check, CheckContext } from '../check.service.ts';
 import type { LiveFinding } from '../finding.ts';
 
@@ -20,10 +20,10 @@ export const findMissingKeys: Check = async (context) => {
 
 function describeMissing(
   keyId: string,
-  things: readonly SealedThing[],
+  things: readonly SealedRow[],
   { config, isRoot, keyIds }: CheckContext,
 ): LiveFinding {
-  const idsOf = (kind: SealedThing['kind']): string[] =>
+  const idsOf = (kind: SealedRow['kind']): string[] =>
     things.filter((thing) => thing.kind === kind).map(({ id }) => id);
   const [credentials, webhooks] = [idsOf('credential'), idsOf('webhook')];
   const isUsed = credentials.length + webhooks.length > 0;

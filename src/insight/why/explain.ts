@@ -21,7 +21,7 @@ import {
 import type { Context } from '../../operation/context.ts';
 import { findRetries } from '../../job/shapes.service.ts';
 import { explainRun } from '../../pipeline/run/waits.service.ts';
-import { isVisible } from '../../access/visibility.operations.ts';
+import { isVisible } from '../../operation/visibility.ts';
 import { listDeliveryWork } from '../../webhook/delivery.operations.ts';
 import { findAgentOutcomes } from '../../webhook/outcomes.service.ts';
 import { showWebhook } from '../../webhook/shapes.operations.ts';

@@ -11,8 +11,8 @@ import {
   type ProgressFacts,
 } from '../usual-duration.service.ts';
 import type { PluginHealth } from '../../job/types.ts';
-import type { PluginSwitch } from '../../directive/types.ts';
-import type { DependencyHolder, Line, RunningJob } from '../../tenant/outlook.ts';
+import type { PluginSwitch } from '../../job/types.ts';
+import type { DependencyHolder, QueuePosition, RunningJob } from '../../job/types.ts';
 import { findCredentials } from '../../base/credential-ref.ts';
 import { readKeyIds } from '../../access/vault.service.ts';
 import type { OriginLink } from './explanation.ts';
@@ -69,7 +69,7 @@ export interface WaitFacts {
   readonly job: Job;
   readonly service: ServiceFacts;
   readonly plugin: PluginFacts;
-  readonly queue: Line;
+  readonly queue: QueuePosition;
   /** The job that holds its dependency key, or the first one that waits for the key. */
   readonly holder?: DependencyHolder | undefined;
   /** The database's time. */
@@ -97,7 +97,7 @@ export async function readServiceFacts(engine: Engine): Promise<ServiceFacts> {
     tenant:
       tenant === undefined
         ? undefined
-        : { slug: tenant, held: quota.held(), workers: quota.workers() },
+        : { slug: tenant, held: quota.skipReason(), workers: quota.workers() },
   };
 }
 

@@ -11,7 +11,7 @@ import {
   type NamedCandidate,
 } from '../../operation/find-by-id.ts';
 import { allows } from '../../access/scopes.ts';
-import { isVisible } from '../../access/visibility.operations.ts';
+import { isVisible } from '../../operation/visibility.ts';
 import { subjectKinds, type SubjectKind } from './explanation.ts';
 import { readEngineFindings } from '../ledger-findings.operations.ts';
 import type { Directive } from '../../directive/directive.ts';

@@ -18,7 +18,7 @@ import {
   type WaitFacts,
 } from './facts.ts';
 import { describeUsual, overlongAfterMs, roundDuration } from '../usual-duration.service.ts';
-import type { RunningJob } from '../../tenant/outlook.ts';
+import type { RunningJob } from '../../job/types.ts';
 
 /** Lists why a queued job doesn't run, in the order of repair. */
 export function listWaitCauses(facts: WaitFacts): [ExplanationCause, ...ExplanationCause[]] {

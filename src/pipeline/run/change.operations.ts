@@ -3,7 +3,7 @@ import { limits } from '../../base/limits.ts';
 import { runStatuses } from './run.ts';
 import type { Context } from '../../operation/context.ts';
 import { defineOperation } from '../../operation/define.ts';
-import { direct, directErrors, planDirective, textIn } from '../../directive/request.operations.ts';
+import { direct, directErrors, planDirective, textIn } from '../../operation/request-directive.ts';
 import { requireRun, runIdField } from './run.operations.ts';
 import { runShape, showRun } from './run.service.ts';
 

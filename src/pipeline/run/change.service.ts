@@ -18,7 +18,11 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import type { NodeKind } from '../language/graph.ts';
 import { describeDecision, type Run, type Step } from './run.ts';
 import { findChildHops } from '../../job/enqueue.service.ts';
-import type { Asked, DirectiveDefinition, Prepared } from '../../directive/define.service.ts';
+import type {
+  DirectiveExecution,
+  DirectiveDefinition,
+  PreparedWork,
+} from '../../directive/define.service.ts';
 import type { Directives } from '../../directive/request.service.ts';
 
 /** The most branches that a plan counts. */
@@ -121,8 +125,8 @@ function retryFromDirective({
 async function prepareRevival(
   ledger: Ledger,
   wanted: Pick<Revival, 'of' | 'withContext' | 'from'>,
-  { actor }: Asked,
-): Promise<Prepared> {
+  { actor }: DirectiveExecution,
+): Promise<PreparedWork> {
   const hops = await findChildHops(actor, ledger);
   const revival = { ...wanted, id: makeId(), firstJobId: makeId(), hops };
   return { work: { kind: 'run.revive', revival }, jobs: 1 };

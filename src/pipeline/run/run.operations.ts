@@ -5,7 +5,7 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import type { Context } from '../../operation/context.ts';
 import { readSeqCursor, readEpoch, writeCursor } from '../../operation/page.ts';
 import { defineOperation } from '../../operation/define.ts';
-import { cursorField, limitField } from '../../job/operations.ts';
+import { cursorField, limitField } from '../../operation/page.ts';
 import { findById } from '../../operation/find-by-id.ts';
 import {
   findOwners,

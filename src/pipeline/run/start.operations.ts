@@ -6,10 +6,10 @@ import { requirePipeline, type RunSubmission, type StartedRun } from './start.se
 import type { Pipeline } from '../language/pipeline.ts';
 import { isRunOver, type Run } from './run.ts';
 import type { Context } from '../../operation/context.ts';
-import { refuseDeniedSteps } from '../../access/denied-commands.operations.ts';
+import { refuseDeniedSteps } from '../../operation/denied-commands.ts';
 import { defineOperation } from '../../operation/define.ts';
+import { toDue } from '../../operation/due.ts';
 import {
-  toDue,
   isDelayed,
   startFields,
   toStartRequest,
@@ -20,7 +20,7 @@ import {
 } from '../../job/start-options.operations.ts';
 import { unfinishedFields, readWaitingFor, waitingForShape } from './waits.service.ts';
 import { runShape, showRun, stepShape, readParts, showSteps } from './run.service.ts';
-import { readSight, coverRun, veilLedger } from '../../access/visibility.operations.ts';
+import { readVisibility, maskRun, maskLedger } from '../../operation/visibility.ts';
 import { limits } from '../../base/limits.ts';
 import type { Attempt } from '../../job/attempt.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
@@ -293,7 +293,7 @@ async function waitAndShow(
     const message = describeTimeout(shown.job_id, shown.run_id);
     return { ...unfinished, timeout_exceeded: true, message };
   }
-  const tree = await readTree(veilLedger(engine.ledger, context.principal), run);
+  const tree = await readTree(maskLedger(engine.ledger, context.principal), run);
   // The run has ended, so its first job is known even if its first step was not a task.
   const first = tree.tree.find((leaf) => leaf.job_id !== null)?.job_id ?? null;
   return {
@@ -307,7 +307,7 @@ async function waitAndShow(
 
 /** Hides what this caller may not read: a duplicate is the run of another caller. */
 async function coverForCaller(context: Context, run: Run): Promise<Run> {
-  return coverRun(run, await readSight(context, { ...run, runId: run.id }));
+  return maskRun(run, await readVisibility(context, { ...run, runId: run.id }));
 }
 
 /**

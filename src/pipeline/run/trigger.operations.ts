@@ -7,7 +7,7 @@ import type { JobSubmission } from '../../job/enqueue.service.ts';
 import type { Pipeline } from '../language/pipeline.ts';
 import type { Context } from '../../operation/context.ts';
 import { defineOperation } from '../../operation/define.ts';
-import { refuseDeniedSteps } from '../../access/denied-commands.operations.ts';
+import { refuseDeniedSteps } from '../../operation/denied-commands.ts';
 import {
   leafShape,
   describeTimeout,

@@ -6,7 +6,7 @@ import { LedgerEngine } from '../../../src/engine/ledger-engine.ts';
 import type { Vault } from '../../../src/access/vault.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { silentNotifier, type Notifier } from '../../../src/ledger/notifier.ts';
-import { refuseLate } from '../../../src/directive/request.operations.ts';
+import { refuseLate } from '../../../src/operation/request-directive.ts';
 import type { Random } from '../../support/crash/random.ts';
 import type { Checker } from './checker.ts';
 import type { Database } from './database.ts';

@@ -1,15 +1,42 @@
 import { fromTimestamp } from '../base/clock.ts';
 import { RUNTIME_SOURCE } from '../signal/signal.ts';
 import type { Dialect, Session, Transaction } from '../ledger/dialect.ts';
-import type { Outlook, Usage, UsageLimits } from './outlook.ts';
 import { writeMeta } from '../ledger/meta.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { isReady, withWaiting } from '../job/queue.sql.ts';
 
+/** The work of a ledger, now or later. */
+export interface Workload {
+  /** True if a job can start now. */
+  readonly isReady: boolean;
+  /** True if something runs here or elsewhere, or ran when its process died. */
+  readonly isRunning: boolean;
+  /** True if runs wait for a concurrency slot. Only an engine can decide whether one may start. */
+  readonly hasQueuedRuns: boolean;
+  /** Time until the next work is due, by the database's clock; not positive if it is due. */
+  readonly nextInMs: number | undefined;
+  /** Time since the last pruning; undefined if it never happened. */
+  readonly prunedMs: number | undefined;
+}
+
+/** The numbers up to which usage is counted. */
+export interface UsageLimits {
+  readonly queued: number;
+  readonly signals: number;
+}
+
+/** The usage of resources that tenants have limits for. */
+export interface Usage {
+  readonly queued: number;
+  /** Signals of the last minute, without lifecycle signals. */
+  readonly signals: number;
+  readonly bytes: number;
+}
+
 const MINUTE_MS = 60_000;
 
-/** All by the heads of indexes: it costs the same whatever there is. */
-export async function readOutlook(session: Session): Promise<Outlook> {
+/** Reads the workload. It only reads the first rows of indexes, so it is cheap for any number of rows. */
+export async function readWorkload(session: Session): Promise<Workload> {
   const { dialect: d } = session;
   const [row = {}] = await session.run(
     `${withWaiting(d)}
@@ -20,28 +47,28 @@ export async function readOutlook(session: Session): Promise<Outlook> {
       (select value from ${d.table('ledger_meta')} where key = 'paused') as paused,
       (select value from ${d.table('ledger_meta')} where key = 'pruned_at') as pruned_at,
       (select count(*) from (select 1 as one from ${d.table('pipeline_runs')}
-        where status = 'queued' and completed_at is null and due_at is null limit 1) l) as in_line,
-      ${underWay(d)
+        where status = 'queued' and completed_at is null and due_at is null limit 1) l) as queued_runs,
+      ${runningSources(d)
         .map((source, index) => `(select count(*) from (${source} limit 1) u${index}) as u${index}`)
         .join(', ')},
-      ${dues(d)
+      ${dueSources(d)
         .map((source, index) => `(${source} limit 1) as d${index}`)
         .join(', ')}`,
   );
   const nowMs = fromTimestamp(text(row, 'now'));
-  const due = dues(d).flatMap((_, index) => textOrNull(row, `d${index}`) ?? []);
+  const due = dueSources(d).flatMap((_, index) => textOrNull(row, `d${index}`) ?? []);
   const [first] = due.toSorted();
   const prunedAt = textOrNull(row, 'pruned_at');
   return {
     isReady: int(row, 'ready') > 0 && textOrNull(row, 'paused') !== '1',
-    isRunning: underWay(d).some((_, index) => int(row, `u${index}`) > 0),
-    isInLine: int(row, 'in_line') > 0,
+    isRunning: runningSources(d).some((_, index) => int(row, `u${index}`) > 0),
+    hasQueuedRuns: int(row, 'queued_runs') > 0,
     nextInMs: first === undefined ? undefined : fromTimestamp(first) - nowMs,
     prunedMs: prunedAt === null ? undefined : nowMs - fromTimestamp(prunedAt),
   };
 }
 
-function underWay(d: Dialect): string[] {
+function runningSources(d: Dialect): string[] {
   return [
     `select 1 as one from ${d.table('job_queue')} where status = 'running'`,
     `select 1 as one from ${d.table('run_branches')} where claim_token is not null`,
@@ -49,8 +76,8 @@ function underWay(d: Dialect): string[] {
   ];
 }
 
-/** The words of the indexes, so that they are used. */
-function dues(d: Dialect): string[] {
+/** Selects due times with exactly the conditions of the partial indexes, so that these are used. */
+function dueSources(d: Dialect): string[] {
   return [
     `select next_retry_at from ${d.table('job_queue')}
       where status = 'queued' and next_retry_at is not null order by next_retry_at`,
@@ -84,7 +111,8 @@ export async function readUsage(
   return { queued: int(row, 'queued'), signals: int(row, 'signals'), bytes: int(row, 'bytes') };
 }
 
-export async function notePruned(tx: Transaction): Promise<void> {
+/** Records the time of the last pruning. */
+export async function recordPruned(tx: Transaction): Promise<void> {
   const [row = {}] = await tx.run(`select ${tx.dialect.now} as now`);
   await writeMeta(tx, 'pruned_at', text(row, 'now'));
 }

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
-import { fill, isOpen, withDefaults } from '../../src/package/fill.ts';
+import { fillProvides, isFromInstaller, withDefaults } from '../../src/package/provision.ts';
 import type { Provides } from '../../src/package/package.ts';
 
 function filled(plugins: JsonObject, config: JsonObject) {
   const provides: Provides = { plugins, routes: [], pipelines: [], handlers: [], webhooks: [] };
-  const answer = fill(provides, config);
-  return { plugins: answer.provides.plugins, faults: answer.faults };
+  const result = fillProvides(provides, config);
+  return { plugins: result.provides.plugins, faults: result.faults };
 }
 
 describe('the settings of the installer', () => {
@@ -52,7 +52,7 @@ describe('the settings of the installer', () => {
   });
 });
 
-test('defaults of the schema fill what was not said, at any depth that was', () => {
+test('defaults of the schema fill in missing values, at any depth', () => {
   const schema = {
     properties: {
       a: { default: 1 },
@@ -64,9 +64,9 @@ test('defaults of the schema fill what was not said, at any depth that was', () 
   expect(withDefaults(undefined, { z: 1 })).toEqual({ z: 1 });
 });
 
-test('only what is wholly the installer’s is open', () => {
-  expect(isOpen('${config.a}')).toBe(true);
-  expect(isOpen({ on_push: '${config.command}' })).toBe(true);
-  expect(isOpen(['${config.a}', 'rm'])).toBe(false);
-  expect(isOpen('rm ${config.a}')).toBe(false);
+test('a value is from the installer only if all its parts are', () => {
+  expect(isFromInstaller('${config.a}')).toBe(true);
+  expect(isFromInstaller({ on_push: '${config.command}' })).toBe(true);
+  expect(isFromInstaller(['${config.a}', 'rm'])).toBe(false);
+  expect(isFromInstaller('rm ${config.a}')).toBe(false);
 });

@@ -1,6 +1,6 @@
 /** The roles by which operations are offered are those of the directives behind them. */
 import { expect, test } from 'vitest';
-import { roleForOperation } from '../../src/access/offered.operations.ts';
+import { roleForOperation } from '../../src/operation/offered.ts';
 import { makePlace } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
 

@@ -1,9 +1,15 @@
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
 import type { SignalDirective } from '../ledger/directive-work.ts';
 
-/** Inserts directives that handlers of signals request: due at once, each key once. */
-export function insertAsked(tx: Transaction, asked: readonly SignalDirective[]): void {
-  tx.send(insert, asked.map(toRow));
+/**
+ * Inserts directives that handlers of signals request: due at once, each key once. The insert of signals
+ * calls it, so this file can't import `directive.sql.ts`, which inserts signals.
+ */
+export function insertSignalDirectives(
+  tx: Transaction,
+  requested: readonly SignalDirective[],
+): void {
+  tx.send(insert, requested.map(toRow));
 }
 
 const insert = defineRows({

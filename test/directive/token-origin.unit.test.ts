@@ -1,6 +1,6 @@
 /** Which actors count as one person when a directive is approved. */
 import { expect, test } from 'vitest';
-import { isSamePerson, type TokenOrigin } from '../../src/access/token-origin.ts';
+import { isSamePerson, type TokenOrigin } from '../../src/directive/approval.ts';
 
 const made = (name: string, createdBy: string, role: TokenOrigin['role'] = 'admin') => ({
   name,

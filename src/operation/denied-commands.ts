@@ -8,26 +8,26 @@ import { webhookSource, DELIVERY_SIGNAL } from '../signal/signal.ts';
 import type { Graph } from '../pipeline/language/graph.ts';
 import { isPipelineFor, ANY_EVENT, matchRoutes } from '../pipeline/language/pipeline.ts';
 import { webhookDefaults } from '../webhook/target.ts';
-import type { Context } from '../operation/context.ts';
-import { listDenied, type Denied } from './scopes.ts';
+import type { Context } from './context.ts';
+import { listDeniedCommands, type DeniedCommand } from '../access/scopes.ts';
 
-/** The commands that a directive would run; an absent field means any. */
-type Reach = Partial<Denied>;
+/** The commands that a directive would start; an absent field means any. */
+type CommandFilter = Partial<DeniedCommand>;
 
 /** Refuses a directive that would run a command that is denied to the token. */
 export async function refuseDenied(context: Context, type: string, params: object): Promise<void> {
-  const denied = listDenied(context.principal.scopes);
+  const denied = listDeniedCommands(context.principal.scopes);
   if (denied.length === 0) return;
-  if (goesOn.has(type)) return await refuseDeniedRun(context, params);
+  if (continuesRun.has(type)) return await refuseDeniedRun(context, params);
   if (type.startsWith('webhook.')) return await refuseDeniedWebhook(context, type, params);
-  const reach = await reachOf(context, type, params);
-  if (reach === undefined) return;
-  const hit = denied.find(
+  const started = await findCommands(context, type, params);
+  if (started === undefined) return;
+  const match = denied.find(
     ({ plugin, command }) =>
-      (reach.plugin ?? plugin) === plugin && (reach.command ?? command) === command,
+      (started.plugin ?? plugin) === plugin && (started.command ?? command) === command,
   );
-  if (hit === undefined) return;
-  throw new DuctileError('FORBIDDEN', `the token denies ${hit.plugin} ${hit.command}`, {
+  if (match === undefined) return;
+  throw new DuctileError('FORBIDDEN', `the token denies ${match.plugin} ${match.command}`, {
     hint: 'Name a plugin and a command that are not denied, or use another token.',
   });
 }
@@ -38,7 +38,7 @@ export function refuseDeniedSteps(
   { name, graph }: { readonly name: string; readonly graph: Graph },
 ): void {
   const nodes = Object.values(graph.nodes);
-  for (const { plugin, command } of listDenied(principal.scopes)) {
+  for (const { plugin, command } of listDeniedCommands(principal.scopes)) {
     const isPart = nodes.some(
       (node) => node.kind === 'task' && node.plugin === plugin && node.command === command,
     );
@@ -47,17 +47,17 @@ export function refuseDeniedSteps(
   }
 }
 
-interface Started {
-  readonly jobs: readonly Denied[];
+interface StartedWork {
+  readonly jobs: readonly DeniedCommand[];
   readonly runs: readonly { readonly pipeline: string }[];
 }
 
 /** Refuses signals whose followers would run a denied command. */
 export function refuseDeniedFollowers(
   context: Pick<Context, 'engine' | 'principal'>,
-  { jobs, runs }: Started,
+  { jobs, runs }: StartedWork,
 ): void {
-  for (const { plugin, command } of listDenied(context.principal.scopes)) {
+  for (const { plugin, command } of listDeniedCommands(context.principal.scopes)) {
     if (!jobs.some((job) => job.plugin === plugin && job.command === command)) continue;
     throw new DuctileError('FORBIDDEN', `the token denies ${plugin} ${command}, a handler of it`);
   }
@@ -68,7 +68,7 @@ export function refuseDeniedFollowers(
 }
 
 /** Directives that continue a run. */
-const goesOn: ReadonlySet<string> = new Set(['run.approve', 'run.retry_from', 'run.revive']);
+const continuesRun: ReadonlySet<string> = new Set(['run.approve', 'run.retry_from', 'run.revive']);
 
 async function refuseDeniedRun(
   context: Context,
@@ -103,11 +103,12 @@ async function refuseDeniedWebhook(
     deliveryId === undefined ? [] : await ledger.deliveries.list({ id: deliveryId, limit: 1 });
   const id = delivery?.webhookId ?? named;
   const row = await ledger.webhooks.find(id);
-  const now = row === undefined ? endpointAt(context, id) : (parseJson(row.settings) as JsonObject);
-  refuseDeniedDelivery(context, id, { ...now, ...settings, ...changes });
+  const current =
+    row === undefined ? readEndpoint(context, id) : (parseJson(row.settings) as JsonObject);
+  refuseDeniedDelivery(context, id, { ...current, ...settings, ...changes });
 }
 
-function endpointAt({ engine: { config } }: Pick<Context, 'engine'>, path: string): JsonObject {
+function readEndpoint({ engine: { config } }: Pick<Context, 'engine'>, path: string): JsonObject {
   const target = findEndpoint(config.webhooks, path)?.target;
   return target?.kind === 'command' ? { plugin: target.plugin, command: target.command } : {};
 }
@@ -138,18 +139,18 @@ export function refuseDeniedDelivery(
   });
 }
 
-function agentCommand(mode: string, { webhooks }: Config): Denied {
+function agentCommand(mode: string, { webhooks }: Config): DeniedCommand {
   return { plugin: webhooks.agent, command: mode === 'wake' ? 'turn' : 'task' };
 }
 
-async function reachOf(
+async function findCommands(
   { engine }: Context,
   type: string,
-  params: Reach & { readonly job_id?: unknown },
-): Promise<Reach | undefined> {
+  params: CommandFilter & { readonly job_id?: unknown },
+): Promise<CommandFilter | undefined> {
   const { plugin, command, job_id: jobId } = params;
   if (type === 'plugin.init' && plugin !== undefined) return { plugin, command: 'init' };
-  // The commands of its followers are only known at that time.
+  // The commands that follow are only known when it is replayed.
   if (type === 'signal.replay') return {};
   if (type !== 'job.retry') return undefined;
   if (typeof jobId === 'string') return await engine.ledger.jobs.find(jobId);

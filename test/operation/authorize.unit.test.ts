@@ -5,11 +5,7 @@ import { DuctileError } from '../../src/base/errors.ts';
 import { limits } from '../../src/base/limits.ts';
 import { RUN_TOKEN } from '../../src/base/secrets.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import {
-  hashTokenText,
-  makePrincipal,
-  type Principal,
-} from '../../src/access/principal.service.ts';
+import { hashTokenText, makePrincipal, type Principal } from '../../src/access/tokens.service.ts';
 import { Exchange } from '../../src/http/exchange.ts';
 import {
   createControlAuthenticator,
@@ -23,7 +19,7 @@ import {
   identify,
   SCRAPER,
   type Admission,
-} from '../../src/access/authorize.operations.ts';
+} from '../../src/operation/authorize.ts';
 import type { Context } from '../../src/operation/context.ts';
 import type { Operation } from '../../src/operation/define.ts';
 

@@ -1,13 +1,14 @@
-import { isAtLeast, type Role } from './roles.ts';
-import type { Context } from '../operation/context.ts';
-import type { Operation } from '../operation/define.ts';
-import { allows, mayAllow, mayAllowPlugin } from './scopes.ts';
+import { isAtLeast, type Role } from '../base/roles.ts';
+import type { Context } from './context.ts';
+import type { Operation } from './define.ts';
+import { allows, mayAllow, mayAllowPlugin } from '../access/scopes.ts';
 import { exportType } from '../backup/directives.ts';
-import { deleteCredentialType, rotateKeyType, setCredentialType } from './credential-directives.ts';
+import { deleteCredentialType, setCredentialType } from '../access/change-credential.service.ts';
+import { rotateKeyType } from '../access/rotate-key.service.ts';
 import * as packages from '../package/change-directives.ts';
 import { disablePluginType, enablePluginType } from '../job/directives.ts';
 import * as tenants from '../tenant/change-directives.ts';
-import { createTokenType } from './token-directives.ts';
+import { createTokenType } from '../access/change-token.service.ts';
 import type { DirectiveType } from '../directive/directive.ts';
 import * as webhooks from '../webhook/change-directives.ts';
 
@@ -54,10 +55,10 @@ export function listCommands({ engine, principal }: Context): OfferedCommand[] {
   );
 }
 
-type Ruled = Pick<DirectiveType, 'type' | 'role'>;
+type RuledType = Pick<DirectiveType, 'type' | 'role'>;
 
 /** The directive types that name a role; a test compares them with those that an engine registers. */
-const ruled: readonly Ruled[] = [
+const ruledTypes: readonly RuledType[] = [
   createTokenType,
   exportType,
   deleteCredentialType,
@@ -83,10 +84,10 @@ const ruled: readonly Ruled[] = [
   webhooks.updateWebhookType,
 ];
 
-const roleByType = new Map(ruled.map(({ type, role }) => [type, role]));
+const roleByType = new Map(ruledTypes.map(({ type, role }) => [type, role]));
 
-/** The directives of operations that have another name. */
-const directiveBehind: Readonly<Record<string, string>> = {
+/** The directive types of operations with another name. */
+const directiveByOperation: Readonly<Record<string, string>> = {
   'credential.rotate-key': 'credential.rotate',
   'tenant.token': 'tenant.create',
   'webhook.add': 'webhook.create',
@@ -94,7 +95,7 @@ const directiveBehind: Readonly<Record<string, string>> = {
   'webhook.remove': 'webhook.delete',
 };
 
-/** The role that the directive behind an operation names; undefined if scopes alone decide. */
+/** Returns the role that an operation's directive requires; undefined if scopes alone decide. */
 export function roleForOperation(name: string): Role | undefined {
-  return roleByType.get(directiveBehind[name] ?? name);
+  return roleByType.get(directiveByOperation[name] ?? name);
 }

@@ -1,10 +1,16 @@
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { RUN_TOKEN } from '../base/secrets.ts';
 import type { ApiConfig, TelemetryConfig } from '../config/config.ts';
-import { hashTokenText, type Principal } from './principal.service.ts';
-import type { Context } from '../operation/context.ts';
-import type { JsonOutput, Operation } from '../operation/define.ts';
-import { allows, describeNeed, forOperator, hintForNeed, mayAllow } from './scopes.ts';
+import { hashTokenText, type Principal } from '../access/tokens.service.ts';
+import type { Context } from './context.ts';
+import type { JsonOutput, Operation } from './define.ts';
+import {
+  allows,
+  describeNeed,
+  createOperatorError,
+  hintForNeed,
+  mayAllow,
+} from '../access/scopes.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Tenants, Visit } from '../tenant/tenants.ts';
 
@@ -12,11 +18,11 @@ import type { Tenants, Visit } from '../tenant/tenants.ts';
 export function authorize(operation: Operation, context: Context, input: unknown): void {
   const { scope, isForRoot } = operation;
   if (isForRoot === true && context.principal.tenant !== undefined) {
-    throw forOperator();
+    throw createOperatorError();
   }
   const need = typeof scope === 'function' ? scope(context, input) : scope;
   if (need === undefined || allows(context.principal.scopes, need)) return;
-  noteRefused(context, operation, describeNeed(need));
+  recordRefused(context, operation, describeNeed(need));
   throw new DuctileError('FORBIDDEN', 'the token does not allow this', {
     hint: hintForNeed(context.principal.scopes, need),
   });
@@ -26,16 +32,17 @@ export function authorize(operation: Operation, context: Context, input: unknown
  * Checks the rights from the URL alone, before a body is read. If the body decides what is needed,
  * it only refuses tokens that can't do anything of the kind.
  */
-export function authorizeUrl(operation: Operation, context: Context, inUrl: JsonOutput): void {
+export function authorizeUrl(operation: Operation, context: Context, urlInput: JsonOutput): void {
   const { scope, scopeIn, effect } = operation;
-  if (typeof scope !== 'function' || scopeIn === 'url') return authorize(operation, context, inUrl);
+  if (typeof scope !== 'function' || scopeIn === 'url')
+    return authorize(operation, context, urlInput);
   if (mayAllow(context.principal.scopes, effect === 'read' ? 'read' : 'write')) return;
-  noteRefused(context, operation, undefined);
+  recordRefused(context, operation, undefined);
   throw new DuctileError('FORBIDDEN', 'the token does not allow this');
 }
 
 /** Counts per token and operation. Both are known names, so callers can't create new ones. */
-function noteRefused(
+function recordRefused(
   { engine, principal }: Pick<Context, 'engine' | 'principal'>,
   { name, effect }: Pick<Operation, 'name' | 'effect'>,
   scope: string | undefined,
@@ -47,7 +54,11 @@ function noteRefused(
 }
 
 /** Counts calls with invalid tokens: together, or by the name of an expired token. */
-export function noteWrongToken(base: Base, presented: string, operation: string | undefined): void {
+export function recordWrongToken(
+  base: Base,
+  presented: string,
+  operation: string | undefined,
+): void {
   const expired = base.engine.tokens.findExpired?.(presented);
   const actor = expired === undefined ? null : `token:${expired}`;
   const key = actor === null ? 'unknown token' : `${actor} expired`;
@@ -75,12 +86,12 @@ export interface Admission extends Base {
    * Returns the current principal from memory; undefined when the token has expired or was revoked.
    */
   readonly again: () => Promise<Principal | undefined>;
-  /** Called when all requests of the caller have been answered. */
+  /** Called when all requests of the caller have their response. */
   leave(): void;
 }
 
 /** Admits a caller to the root ledger. */
-export function admitHere({ engine }: Base, principal: Principal): Admission {
+export function admitToRoot({ engine }: Base, principal: Principal): Admission {
   return { engine, principal, again: async () => principal, leave: () => undefined };
 }
 
@@ -93,10 +104,10 @@ export async function identify(base: Base, presented: string): Promise<Admission
   const { tokens, tenants, ledger } = base.engine;
   if (isRunToken(presented)) return await identifyRun(base, presented);
   const own = await tokens.find(presented);
-  if (own !== undefined) return { ...admitHere(base, own), again: () => tokens.find(presented) };
+  if (own !== undefined) return { ...admitToRoot(base, own), again: () => tokens.find(presented) };
   if (tenants === undefined) return undefined;
   const slug = await ledger.tenants.findByKey('token', hashTokenText(presented));
-  const visit = slug === undefined ? undefined : await visitIfThere(tenants, slug);
+  const visit = slug === undefined ? undefined : await tryVisit(tenants, slug);
   if (visit === undefined) return undefined;
   try {
     const { engine } = visit;
@@ -111,7 +122,7 @@ export async function identify(base: Base, presented: string): Promise<Admission
   return undefined;
 }
 
-/** Run tokens can't be guessed, and no ledger stores them. */
+/** True for a token of a running attempt. No ledger stores them. */
 export function isRunToken(presented: string): boolean {
   return presented.startsWith(RUN_TOKEN);
 }
@@ -121,13 +132,13 @@ async function identifyRun(base: Base, presented: string): Promise<Admission | u
   const principal = runTokens.find(presented);
   const again = async () => runTokens.find(presented);
   if (principal?.tenant === undefined) {
-    return principal && { ...admitHere(base, principal), again };
+    return principal && { ...admitToRoot(base, principal), again };
   }
-  const visit = tenants && (await visitIfThere(tenants, principal.tenant));
+  const visit = tenants && (await tryVisit(tenants, principal.tenant));
   return visit && { engine: visit.engine, principal, again, leave: () => visit.end() };
 }
 
-async function visitIfThere(
+async function tryVisit(
   tenants: Tenants<Engine>,
   slug: string,
 ): Promise<Visit<Engine> | undefined> {
@@ -140,7 +151,7 @@ async function visitIfThere(
 }
 
 /** Returns the current settings for callers of the API. */
-export function accessRules({
+export function readAccessRules({
   engine: { config },
 }: Base): ApiConfig & Pick<TelemetryConfig, 'metrics'> {
   return { ...config.api, metrics: config.telemetry.metrics };
