@@ -90,8 +90,7 @@ import {
   retryRunFrom,
   reviveRunOperation,
 } from '../pipeline/run/change.operations.ts';
-import { listRunsOperation, showRunOperation } from '../pipeline/run/run.operations.ts';
-import { runTree } from '../pipeline/run/tree.operations.ts';
+import { listRunsOperation, showRunOperation, runTree } from '../pipeline/run/run.operations.ts';
 import { runPlugin, waitForJob } from '../job/start.operations.ts';
 
 import {

@@ -11,8 +11,11 @@ import {
   retryRunFrom,
   reviveRunOperation,
 } from '../../src/pipeline/run/change.operations.ts';
-import { listRunsOperation, showRunOperation } from '../../src/pipeline/run/run.operations.ts';
-import { runTree } from '../../src/pipeline/run/tree.operations.ts';
+import {
+  listRunsOperation,
+  showRunOperation,
+  runTree,
+} from '../../src/pipeline/run/run.operations.ts';
 import { jobTree } from '../../src/job/tree.operations.ts';
 import { databases, eventually, makePlace, type Database } from '../support/instance.ts';
 import { python } from '../support/plugin-program.ts';

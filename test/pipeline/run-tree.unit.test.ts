@@ -1,7 +1,7 @@
 /** Runs as trees: nested branches, and steps in progress. */
 import { expect, test } from 'vitest';
 import { findOwners } from '../../src/pipeline/run/run.service.ts';
-import { toTree } from '../../src/pipeline/run/tree.operations.ts';
+import { toTree } from '../../src/pipeline/run/run.operations.ts';
 import type { Branch, Step } from '../../src/pipeline/run/run.ts';
 
 const WHEN = '2026-01-02T03:04:05.678Z';

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { findOwners, readParts } from '../../src/pipeline/run/run.service.ts';
-import { toTree } from '../../src/pipeline/run/tree.operations.ts';
+import { toTree } from '../../src/pipeline/run/run.operations.ts';
 import { foreach, task } from './graphs.ts';
 import { carryOn, define, done, findRun, start } from '../support/ledger/runs.ts';
 import { databases, openBench, range } from '../support/ledger/bench.ts';

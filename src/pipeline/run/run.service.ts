@@ -229,8 +229,8 @@ export async function readParts(ledger: Ledger, run: Run): Promise<RunParts> {
 }
 
 /**
- * Reads a part of a run that is too large: first the steps of its root, which show where the others
- * belong, and everything that failed; then the first branches and steps.
+ * Reads a part of a run that is too large. The steps of its root come first, because they show where
+ * the others belong. Then come all failures, and then the first branches and steps.
  */
 async function readSome(
   ledger: Ledger,
