@@ -12,7 +12,9 @@ import { applyTransition, findStartEnd, startChildren, type BlockOpening } from 
 import { cancelBranches, type CancelState } from './change.sql.ts';
 import {
   BranchChanges,
+  ancestorsOf,
   noRunEvents,
+  runIdOf,
   unclaimed,
   type BranchRow,
   type LoadedBranch,
@@ -55,7 +57,7 @@ export async function advanceBranch(
   { branchId, token }: AdvanceRequest,
   join: Arrival | undefined,
 ): Promise<AdvanceResult> {
-  const runId = branchId.split('.')[0] ?? '';
+  const runId = runIdOf(branchId);
   const [runs, branches] = await lockBranches(tx, [{ runId, branchId }]);
   const [run, branch] = [runs.get(runId), branches.get(branchId)];
   if (run === undefined || branch?.claimToken !== token) {
@@ -291,7 +293,7 @@ async function listUsedSignals(
   if (!hasSeveralWaits(graph, type)) return used;
   const rows = await tx.each(
     selectWaitNotes,
-    listLineage(branch.id).map((branch_id) => ({ run_id: run.id, branch_id })),
+    [branch.id, ...ancestorsOf(branch.id)].map((branch_id) => ({ run_id: run.id, branch_id })),
   );
   for (const row of rows) used.add(parseSignalNote(textOrNull(row, 'note')) ?? '');
   return used;
@@ -302,14 +304,6 @@ function hasSeveralWaits({ nodes }: Graph, type: string): boolean {
     (node) => node.kind === 'wait' && node.signal?.type === type,
   );
   return waits.length > 1;
-}
-
-/** Lists a branch and its ancestors. Each id has two parts more than its parent's. */
-function listLineage(branchId: string): string[] {
-  const parts = branchId.split('.');
-  return parts.flatMap((_, index) =>
-    index % 2 === 0 ? [parts.slice(0, index + 1).join('.')] : [],
-  );
 }
 
 const selectWaitNotes = defineRows({

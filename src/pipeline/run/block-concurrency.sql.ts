@@ -1,7 +1,7 @@
 import { parseJson } from '../../base/parse-json.ts';
 import type { Transaction } from '../../ledger/dialect.ts';
 import { int, text } from '../../ledger/row.ts';
-import type { BranchRow } from './changes.ts';
+import { depthOf, type BranchRow } from './changes.ts';
 import { branchRowsOf, forEachSlice } from './copy.sql.ts';
 import { DELAYED_DAY } from './run.ts';
 
@@ -34,7 +34,7 @@ export async function delayExcessBranches(tx: Transaction, runId: string): Promi
     }
   });
   // Outer blocks first: the delay of an inner block replaces that of the outer one.
-  for (const branch of limited.toSorted((a, b) => depthOf(a) - depthOf(b))) {
+  for (const branch of limited.toSorted((a, b) => depthOf(a.id) - depthOf(b.id))) {
     await delayBlock(tx, branch);
   }
 }
@@ -117,11 +117,7 @@ function endOf(id: string): string {
   return `${id}~`;
 }
 
-function depthOf({ id }: Pick<BranchRow, 'id'>): number {
-  return id.split('.').length;
-}
-
 /** Returns a time that never comes. Its milliseconds are the depth of the block that set it. */
 function delayedUntil(branch: Pick<BranchRow, 'id'>): string {
-  return `${DELAYED_DAY}T23:59:59.${String(depthOf(branch)).padStart(3, '0')}Z`;
+  return `${DELAYED_DAY}T23:59:59.${String(depthOf(branch.id)).padStart(3, '0')}Z`;
 }

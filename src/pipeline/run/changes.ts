@@ -245,9 +245,24 @@ export class BranchChanges {
   }
 }
 
-/** A branch's id has two parts more than its parent's. */
-function depthOf(branchId: string): number {
+/** Grows with each level: a branch's id has two parts more than its parent's. */
+export function depthOf(branchId: string): number {
   return branchId.split('.').length;
+}
+
+/** Lists the ids of a branch's ancestors, the nearest first. The last one is the root's. */
+export function ancestorsOf(branchId: string): string[] {
+  const parts = branchId.split('.');
+  const ids: string[] = [];
+  for (let length = parts.length - 2; length >= 1; length -= 2) {
+    ids.push(parts.slice(0, length).join('.'));
+  }
+  return ids;
+}
+
+/** The root has the id of its run. */
+export function runIdOf(branchId: string): string {
+  return branchId.split('.')[0] ?? '';
 }
 
 export const noRunEvents: RunCommitEvents = {

@@ -18,6 +18,7 @@ import { isCancelling } from './change.sql.ts';
 import {
   BranchChanges,
   noRunEvents,
+  runIdOf,
   type BranchDraft,
   type BranchRow,
   type RunRow,
@@ -221,7 +222,7 @@ export async function releaseBranch(
   tx: Transaction,
   { branchId, token, error, triesMax }: ReleaseBranchRequest,
 ): Promise<RunCommitEvents> {
-  const runId = branchId.split('.')[0] ?? '';
+  const runId = runIdOf(branchId);
   const [runs, branches] = await lockBranches(tx, [{ runId, branchId }]);
   const [run, branch] = [runs.get(runId), branches.get(branchId)];
   if (run === undefined || branch?.claimToken !== token) return noRunEvents;

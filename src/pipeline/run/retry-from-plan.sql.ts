@@ -3,7 +3,7 @@ import type { Row, Session } from '../../ledger/dialect.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
 import type { Graph, NodeId } from '../language/graph.ts';
 import { failWith } from './change.sql.ts';
-import type { RunRow } from './changes.ts';
+import { ancestorsOf, type RunRow } from './changes.ts';
 import {
   branchRowsOf,
   forEachSlice,
@@ -210,14 +210,4 @@ function isLater(graph: Graph, step: EarlierStep, other: EarlierStep): boolean {
   if (reachable === undefined)
     known.set(other.node, (reachable = listReachable(graph, other.node)));
   return reachable.has(step.node);
-}
-
-/** A branch's id has two parts more than its parent's. */
-function ancestorsOf(branchId: string): string[] {
-  const parts = branchId.split('.');
-  const ids: string[] = [];
-  for (let length = parts.length - 2; length >= 1; length -= 2) {
-    ids.push(parts.slice(0, length).join('.'));
-  }
-  return ids;
 }
