@@ -11,11 +11,15 @@ import { invoke } from '../operation/invoke.ts';
 import { runOnce, type IdempotentResponse } from '../operation/idempotency.ts';
 import { fromRequest, type RequestParts } from '../operation/request.ts';
 import {
+  CLOUDEVENT_TYPE,
   fromCloudEvent,
   fromCloudEvents,
   isCloudEventBatch,
   readCloudEvent,
+  toBinaryCloudEvent,
+  toCloudEvent,
   wantsBinaryCloudEvents,
+  type ShownSignal,
 } from '../signal/cloudevent.ts';
 import { readJsonBody, type RequestBody } from './body.ts';
 import { checkRequest, Exchange, GUARDED } from './exchange.ts';
@@ -218,9 +222,9 @@ function contentOf(
   { surface }: ApiRoute,
   body: RequestBody | undefined,
 ): unknown {
-  if (surface.takesCloudEvents === undefined) return body?.value;
+  if (surface.acceptsCloudEvents === undefined) return body?.value;
   if (isCloudEventBatch(request.headers)) return { signals: fromCloudEvents(body?.value) };
-  if (surface.takesCloudEvents === 'many') return body?.value;
+  if (surface.acceptsCloudEvents === 'many') return body?.value;
   const event = readCloudEvent(request.headers, body?.value);
   return event === undefined ? body?.value : fromCloudEvent(event);
 }
@@ -265,7 +269,7 @@ async function sendResult(
   }
   const { url, path } = exchange;
   // With CloudEvents, headers can be part of the input.
-  const event = route.surface.takesCloudEvents !== undefined ? JSON.stringify(input) : '';
+  const event = route.surface.acceptsCloudEvents !== undefined ? JSON.stringify(input) : '';
   // Store no digest of a secret: a short secret could be found by trying.
   const bytes = route.operation.secrets === undefined ? body.bytes : Buffer.alloc(0);
   const content = Buffer.concat([Buffer.from(`${url.slice(path.length)}\n${event}`), bytes]);
@@ -305,12 +309,12 @@ function addLocation(
   extra.push('location', path);
 }
 
-/** Finds the alternative form that the client accepts; undefined means JSON. */
+/** Finds the form of a CloudEvent that the client accepts; undefined means plain JSON. */
 function formOf({ request, extra }: Exchange, { surface }: ApiRoute) {
-  const { binaryForm } = surface;
-  if (binaryForm !== undefined && wantsBinaryCloudEvents(request.headers)) {
+  if (surface.returnsCloudEvent !== true) return undefined;
+  if (wantsBinaryCloudEvents(request.headers)) {
     const toOther = (output: JsonOutput): JsonOutput => {
-      const { headers, data } = binaryForm(output);
+      const { headers, data } = toBinaryCloudEvent(output as unknown as ShownSignal);
       extra.push(...headers.flat());
       return data as JsonOutput;
     };
@@ -318,8 +322,8 @@ function formOf({ request, extra }: Exchange, { surface }: ApiRoute) {
   }
   const [accepted = ''] = (request.headers.accept ?? '').split(/[;,]/);
   const type = accepted.trim().toLowerCase();
-  const toOther = new Map(Object.entries(surface.otherForms ?? {})).get(type);
-  return toOther === undefined ? undefined : { type, toOther };
+  if (type !== CLOUDEVENT_TYPE) return undefined;
+  return { type, toOther: (output: JsonOutput) => toCloudEvent(output as unknown as ShownSignal) };
 }
 
 const same = (output: JsonOutput): JsonOutput => output;

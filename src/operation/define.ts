@@ -83,14 +83,9 @@ export interface HttpSurface {
     readonly write: (output: JsonOutput) => string;
   };
   /** Accepts a CloudEvent or a batch of them as the body. */
-  readonly takesCloudEvents?: 'one' | 'many';
-  /** Other forms of the response, by the media type that a client must accept to get one. */
-  readonly otherForms?: Readonly<Record<string, (output: JsonOutput) => JsonOutput>>;
-  /** The response with a part in headers, for a client that sends CloudEvents in headers itself. */
-  readonly binaryForm?: (output: JsonOutput) => {
-    readonly headers: readonly (readonly [name: string, value: string])[];
-    readonly data: unknown;
-  };
+  readonly acceptsCloudEvents?: 'one' | 'many';
+  /** True if the output is a signal, which a client can get as a CloudEvent. */
+  readonly returnsCloudEvent?: boolean;
   /** True for pages of events. A client that doesn't ask for JSON gets an event stream instead. */
   readonly isStream?: boolean;
   /** True if the response is shown once: it isn't stored for a repeated request with the same key. */

@@ -309,7 +309,7 @@ function okContent(http: HttpSurface, schema: Record<string, unknown>): Record<s
   return {
     ...(http.isStream === true ? events : {}),
     ...jsonContent(schema),
-    ...anyObject(Object.keys(http.otherForms ?? {})),
+    ...(http.returnsCloudEvent === true ? anyObject([CLOUDEVENT_TYPE]) : {}),
     ...(http.textForm === undefined ? {} : { 'text/plain': { schema: { type: 'string' } } }),
   };
 }
@@ -336,7 +336,7 @@ function toParameter(
 function toBody(
   fields: readonly (readonly [string, Record<string, unknown>])[],
   { required = [] }: Schema,
-  { takesCloudEvents: takesCloudEvents }: HttpSurface,
+  { acceptsCloudEvents }: HttpSurface,
 ): Record<string, unknown> {
   const needed = fields.map(([field]) => field).filter((field) => required.includes(field));
   const schema = {
@@ -345,8 +345,8 @@ function toBody(
     ...(needed.length === 0 ? {} : { required: needed }),
   };
   const events = {
-    ...(takesCloudEvents === 'one' ? anyObject([CLOUDEVENT_TYPE]) : {}),
-    ...(takesCloudEvents === undefined ? {} : batchContent),
+    ...(acceptsCloudEvents === 'one' ? anyObject([CLOUDEVENT_TYPE]) : {}),
+    ...(acceptsCloudEvents === undefined ? {} : batchContent),
   };
   return { required: needed.length > 0, content: { ...jsonContent(schema), ...events } };
 }

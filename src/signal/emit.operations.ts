@@ -78,7 +78,7 @@ export const emitSignal = defineOperation({
     status: ({ created }) => (created === true ? 201 : 200),
     location: '/signals/:signal_id',
     statuses: [200, 201],
-    takesCloudEvents: 'one',
+    acceptsCloudEvents: 'one',
   },
   cli: {
     positionals: ['type'],
@@ -126,7 +126,7 @@ export const emitSignals = defineOperation({
   nulls: 'absent',
   output: z.object({ signals: z.array(emittedShape).describe('one for each, in their order') }),
   errors,
-  http: { method: 'POST', path: '/signals/batch', takesCloudEvents: 'many' },
+  http: { method: 'POST', path: '/signals/batch', acceptsCloudEvents: 'many' },
   cli: { absent: 'a person reports one thing; programs post many' },
   async run(context, { signals: reports }) {
     const { signals } = context.engine;

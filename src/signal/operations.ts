@@ -1,12 +1,6 @@
 import * as z from 'zod';
 import { moment, nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
-import {
-  CLOUDEVENT_TYPE,
-  toBinaryCloudEvent,
-  toCloudEvent,
-  type ShownSignal,
-} from './cloudevent.ts';
 import { splitSubject } from './envelope.ts';
 import type { Signal, SignalFilter } from './signal.ts';
 import type { Context } from '../operation/context.ts';
@@ -106,14 +100,7 @@ export const showSignalOperation = defineOperation({
     signals: z.array(signalShape).describe('that came of it next'),
   }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'SIGNAL_NOT_FOUND'],
-  http: {
-    method: 'GET',
-    path: '/signals/:id',
-    otherForms: {
-      [CLOUDEVENT_TYPE]: (output) => toCloudEvent(output as unknown as ShownSignal),
-    },
-    binaryForm: (output) => toBinaryCloudEvent(output as unknown as ShownSignal),
-  },
+  http: { method: 'GET', path: '/signals/:id', returnsCloudEvent: true },
   cli: {
     positionals: ['id'],
     examples: ['ductile signal show 0199a1b2', 'ductile signal show 0199a1b2 --json'],
