@@ -43,10 +43,7 @@ export async function insertAndWake(
   return (await woken).length > 0;
 }
 
-/**
- * Inserts the signals whose dedupe key and source id are new for their source. Returns them, and
- * whether a branch waits for one of them.
- */
+/** Inserts signals with a new dedupe key and source id. Returns them, and whether a branch waits for one. */
 export async function insertNewSignals(
   tx: Transaction,
   signals: readonly SignalDraft[],

@@ -9,7 +9,10 @@ export interface ReloadPace {
 const BEAT_MS = 1000;
 const LONGEST_MS = 5000;
 
-/** Doubles the pause while each pause ends with new data, and resets it after a quiet time. `reload` returns false if it can't run now. */
+/**
+ * Doubles the pause while each pause ends with new data, and resets it after a quiet time. `reload`
+ * returns false if it can't run now.
+ */
 export function makeReloadPace(reload: () => boolean): ReloadPace {
   let pauseMs = BEAT_MS;
   let reloadedAt = 0;
