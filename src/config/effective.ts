@@ -5,11 +5,10 @@ import { formatByteSize, formatDuration } from '../base/quantity.ts';
 import { ExactNumber } from '../base/parse-json.ts';
 import { toCanonicalJson, isObject, type Json, type JsonObject } from '../base/json.ts';
 import { isSecretKey, isSecretName, maskText, REDACTED } from '../base/secrets.ts';
-import { keyText, type KeyPath } from './document.ts';
+import { keyText, type KeyPath, isSecretPath } from './document.ts';
 import { isByteSize, isDuration } from '../base/fields.ts';
 import { unwrap } from './issues.ts';
 import { configSchema, type ParsedConfig } from './schema.ts';
-import { isSecretPath } from './secret-path.ts';
 import { hashToken } from './tokens.ts';
 
 /**

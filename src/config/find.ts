@@ -19,7 +19,6 @@ export interface FindOptions {
   readonly systemDirectory?: string;
 }
 
-/** Location of a configuration. */
 export interface ConfigLocation {
   readonly file: string;
   readonly directory: string;

@@ -1,5 +1,4 @@
-import type { KeyPath } from './document.ts';
-import { isSecretPath } from './secret-path.ts';
+import { type KeyPath, isSecretPath } from './document.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -3,11 +3,10 @@ import { isObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { maskText, REDACTED } from '../base/secrets.ts';
 import { valueAt } from './address.ts';
-import { keyText, type Document, type KeyPath } from './document.ts';
+import { keyText, type Document, type KeyPath, isSecretPath } from './document.ts';
 import { nearest, suggest } from '../base/text.ts';
 import { makeProblem, type Problem } from './problem.ts';
 import type { KeyRefusal } from './refused-keys.ts';
-import { isSecretPath } from './secret-path.ts';
 
 type Issue = z.core.$ZodIssue;
 
