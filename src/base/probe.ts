@@ -53,15 +53,16 @@ export function probe(name: Probe): void {
 
 /** Reaches the fault points of a commit on one side of it. Some commits have none. */
 export function probeCommit(side: 'before' | 'after', commits: readonly string[]): void {
-  if (armed === undefined) return;
   for (const commit of commits) {
     const name = `${commit}.${side}-commit`;
     if (isProbe(name)) probe(name);
   }
 }
 
+const names: ReadonlySet<string> = new Set(probes);
+
 function isProbe(name: string): name is Probe {
-  return probes.some((known) => known === name);
+  return names.has(name);
 }
 
 function fire({ name, action }: ArmedProbe): void {
