@@ -224,7 +224,7 @@ export function logAttemptEnd({ job, report, ending }: Closing, log: Log): void 
   else log.warn('attempt failed; the job is queued again', fields);
 }
 
-const DUPLICATE = 'duplicate dropped: the same work is done or in progress';
+const DUPLICATE = 'dropped as a duplicate: the same work is done or in progress';
 
 export function logDuplicates(enqueued: readonly EnqueueResult[], log: Log): void {
   for (const { duplicateOf, dedupeKey } of enqueued) {
