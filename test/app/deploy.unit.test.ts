@@ -18,12 +18,12 @@ describe('the Dockerfile', () => {
     .flatMap((line) => line.split(' ').slice(1, -1));
 
   test('copies what is there, and nothing that is ignored', () => {
-    const kept = read('Dockerfile.dockerignore')
+    const included = read('Dockerfile.dockerignore')
       .split('\n')
       .filter((line) => line.startsWith('!'))
       .map((line) => line.slice(1));
     expect(copies.filter((path) => !existsSync(join(root, path)))).toEqual([]);
-    expect(new Set(copies.map((path) => path.split('/')[0]))).toEqual(new Set(kept));
+    expect(new Set(copies.map((path) => path.split('/')[0]))).toEqual(new Set(included));
   });
 
   test('runs as a user without rights, and has a health check', () => {
@@ -107,8 +107,10 @@ describe('the unit for systemd', () => {
     const { stdout, stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', path], {
       encoding: 'utf8',
     });
-    const said = `${stdout}${stderr}`.split('\n').filter((line) => line.includes(basename(path)));
-    expect(said).toEqual([]);
+    const problems = `${stdout}${stderr}`
+      .split('\n')
+      .filter((line) => line.includes(basename(path)));
+    expect(problems).toEqual([]);
   });
 
   // The score is between 0 and 100, and 0 is best. Plugins need the rest: the network, namespaces,

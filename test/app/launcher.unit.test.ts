@@ -55,7 +55,7 @@ beforeEach(async () => {
 interface Run {
   readonly child: ChildProcess;
   readonly output: () => string;
-  readonly said: (text: string) => Promise<void>;
+  readonly waitForText: (text: string) => Promise<void>;
   readonly ended: Promise<number | null>;
 }
 
@@ -66,7 +66,7 @@ function start(program: string, ...args: string[]): Run {
   return {
     child,
     output: () => text,
-    said: (wanted) => expect.poll(() => text, { timeout: 60_000 }).toContain(wanted),
+    waitForText: (expected) => expect.poll(() => text, { timeout: 60_000 }).toContain(expected),
     ended: new Promise((done) => child.once('close', (code) => done(code))),
   };
 }
@@ -115,7 +115,7 @@ describe('the launcher', () => {
   test('becomes the program, so that signals reach it', async () => {
     await launch();
     const run = start(join(root, 'ductile'), 'wait');
-    await run.said('wait');
+    await run.waitForText('wait');
     run.child.kill('SIGTERM');
     expect(await run.ended).toBe(7);
   });
@@ -123,9 +123,9 @@ describe('the launcher', () => {
   test('waits while another one installs', async () => {
     await writeFile(join(root, 'hold'), '');
     const one = start(join(root, 'ductile'), 'one');
-    await one.said('installing');
+    await one.waitForText('installing');
     const two = start(join(root, 'ductile'), 'two');
-    await two.said(`waiting for process ${one.child.pid}`);
+    await two.waitForText(`waiting for process ${one.child.pid}`);
     await rm(join(root, 'hold'));
     expect([await one.ended, await two.ended]).toEqual([3, 3]);
     expect(await readCalls()).toHaveLength(2);
@@ -178,7 +178,7 @@ describe('on a Node that is too old', () => {
     await writeFile(join(runtime, 'package.json'), '{}');
     await symlink(process.execPath, join(runtime, 'bin/node'));
     const run = runOld('wait');
-    await run.said('wait');
+    await run.waitForText('wait');
     run.child.kill('SIGTERM');
     expect(await run.ended).toBe(7);
   });

@@ -37,7 +37,7 @@ async function startBehindLock(): Promise<Start> {
   await other.query(`begin; ${makePostgresDialect(schema).lockClaims}`);
   const { log, records } = collectLog();
   const opening = openServer(config, log);
-  opening.catch(() => 'whoever waits for it is told');
+  opening.catch(() => undefined);
   const terminate = `select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory'
     and not granted and pg_backend_pid() = any(pg_blocking_pids(pid))`;
   return {
@@ -62,11 +62,11 @@ test('a connection that is ended once is retried', async () => {
 
 test('a connection that is ended again and again is reported', async () => {
   const { opening, records, endConnections } = await startBehindLock();
-  let isTold = false;
-  opening.catch(() => (isTold = true));
+  let hasFailed = false;
+  opening.catch(() => (hasFailed = true));
   await eventually('it gives up', async () => {
     await endConnections();
-    return isTold;
+    return hasFailed;
   });
   await expect(opening).rejects.toMatchObject({ code: 'LEDGER_UNAVAILABLE' });
   expect(records.filter(isStartWarning)).toHaveLength(limits.startRetriesMax);

@@ -281,7 +281,7 @@ describe.each(Object.entries(places))('%s', (_, placeOf) => {
     const place = await placeOf();
     const ledger = await openLedger(place, noRules);
     await ledger.close();
-    const door = await openFastRead(place);
+    const reader = await openFastRead(place);
     const inputs: Record<string, object> = {
       'job.inspect': { id: '0199' },
       'job.tree': { id: '0199' },
@@ -290,13 +290,13 @@ describe.each(Object.entries(places))('%s', (_, placeOf) => {
     };
     for (const { name, needs } of operations) {
       if (needs !== 'ledger') continue;
-      const said = await door.caller
+      const result = await reader.caller
         .call(name, { ...inputs[name] })
         .catch((error: unknown) => error);
-      const code = said instanceof DuctileError ? said.code : 'fine';
-      expect([name, code, String(said)]).not.toContain('INTERNAL');
+      const code = result instanceof DuctileError ? result.code : 'fine';
+      expect([name, code, String(result)]).not.toContain('INTERNAL');
     }
-    await door.close();
+    await reader.close();
   });
 });
 

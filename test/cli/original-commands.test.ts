@@ -149,8 +149,8 @@ test('config route adds, lists and removes', async () => {
 });
 
 test('config webhook adds and lists', async () => {
-  const hook = ['--path', '/hook/a', '--plugin', 'echo', '--secret-ref', 'hook', '--name', 'a'];
-  await done('config', 'webhook', 'add', ...hook, '--max-body-size', '1MB');
+  const webhook = ['--path', '/hook/a', '--plugin', 'echo', '--secret-ref', 'hook', '--name', 'a'];
+  await done('config', 'webhook', 'add', ...webhook, '--max-body-size', '1MB');
   expect(await done('config', 'webhook', 'list')).toContain('/hook/a');
 });
 

@@ -45,8 +45,11 @@ beforeAll(async () => {
   ends.push(() => client.close());
   agent = toAgent(client);
   for (let index = 0; index < 40; index += 1) {
-    const hook = { title: `hook ${index}`, id: `hook-${index}`, plugin: 'plugin-1' };
-    await agent.call('webhook_add', { ...hook, description: 'Says what it is for. '.repeat(10) });
+    const webhook = { title: `hook ${index}`, id: `hook-${index}`, plugin: 'plugin-1' };
+    await agent.call('webhook_add', {
+      ...webhook,
+      description: 'Says what it is for. '.repeat(10),
+    });
     await agent.call('token_create', { name: `token-${index}`, role: 'member' });
   }
   const made = await Promise.all([
@@ -66,7 +69,7 @@ afterAll(async () => {
 function inputs(): Readonly<Record<string, JsonObject>> {
   const plugin = { plugin: 'plugin-1' };
   const job = { id: JOB };
-  const hook = { id: 'hook-1' };
+  const webhook = { id: 'hook-1' };
   const tenant = { slug: 'acme' };
   const pack = { package: 'package-1' };
   const to = join(directory, 'copy');
@@ -126,14 +129,14 @@ function inputs(): Readonly<Record<string, JsonObject>> {
     'credential.show': { name: 'mail' },
     'credential.delete': { name: 'mail' },
     'webhook.add': { title: 'another', plugin: 'plugin-1' },
-    'webhook.edit': { ...hook, title: 'other' },
-    'webhook.show': hook,
-    'webhook.remove': hook,
-    'webhook.rotate': hook,
-    'webhook.deliveries': hook,
+    'webhook.edit': { ...webhook, title: 'other' },
+    'webhook.show': webhook,
+    'webhook.remove': webhook,
+    'webhook.rotate': webhook,
+    'webhook.deliveries': webhook,
     'webhook.delivery': { delivery_id: id(3) },
     'webhook.replay': { delivery_id: id(3) },
-    'webhook.test': hook,
+    'webhook.test': webhook,
     'token.create': { name: 'another', role: 'member' },
     'token.revoke': { token: 'token-1' },
     'token.rotate': { token: 'token-1' },

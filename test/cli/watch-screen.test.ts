@@ -42,8 +42,8 @@ function argv(port = api.port): string[] {
 test(
   'a job appears and is cancelled with a key, the server goes and comes back, and q restores all',
   async () => {
-    const door = await openDoor(0);
-    const terminal = startOnTerminal(argv(door.port), { ...size, env: env() });
+    const proxy = await openProxy(0);
+    const terminal = startOnTerminal(argv(proxy.port), { ...size, env: env() });
     await terminal.sees(/ductile live/);
     expect(terminal.written()).toContain('␛[?1049h');
     await api.ask('/plugin/sleeper/poll', { method: 'POST', body: '{}' });
@@ -62,9 +62,9 @@ test(
     terminal.resize(40, 10);
     await terminal.sees(/\? help +q quit +↑↓ enter details +1-5 v…/);
     expect(terminal.screen()).toHaveLength(10);
-    await door.close();
+    await proxy.close();
     await terminal.sees(/ductile LOST, trying again/);
-    await openDoor(door.port);
+    await openProxy(proxy.port);
     await terminal.sees(/ductile live/);
     terminal.press('q');
     expect(await terminal.ended()).toEqual({ code: 0, restored: true });
@@ -111,9 +111,9 @@ test('a crash restores the terminal, too', async () => {
 });
 
 /** Another port of the same server, which can be closed without it. */
-async function openDoor(port: number) {
+async function openProxy(port: number) {
   const sockets = new Set<Socket>();
-  const door = createServer((near) => {
+  const proxy = createServer((near) => {
     const far = connect(api.port, '127.0.0.1');
     for (const [from, to] of [
       [near, far],
@@ -125,16 +125,16 @@ async function openDoor(port: number) {
       from.on('close', () => sockets.delete(from));
     }
   });
-  door.listen(port, '127.0.0.1');
-  await once(door, 'listening');
+  proxy.listen(port, '127.0.0.1');
+  await once(proxy, 'listening');
   const close = async (): Promise<void> => {
     for (const socket of sockets) socket.destroy();
-    if (!door.listening) return;
-    door.close();
-    await once(door, 'close');
+    if (!proxy.listening) return;
+    proxy.close();
+    await once(proxy, 'close');
   };
   onTestFinished(close);
-  return { port: (door.address() as AddressInfo).port, close };
+  return { port: (proxy.address() as AddressInfo).port, close };
 }
 
 describe("an output that can't be drawn on", () => {

@@ -253,10 +253,10 @@ describe('progress', () => {
   });
 
   test('is silent without a terminal, and for quick commands', async () => {
-    const nobody = makeIo(false);
-    await withProgress(nobody.io, 'x', () => Promise.resolve());
+    const notTerminal = makeIo(false);
+    await withProgress(notTerminal.io, 'x', () => Promise.resolve());
     const quick = makeIo(true);
     await withProgress(quick.io, 'x', () => Promise.resolve());
-    expect([nobody.written, quick.written]).toEqual([[], []]);
+    expect([notTerminal.written, quick.written]).toEqual([[], []]);
   });
 });

@@ -82,8 +82,8 @@ pipelines:
       };
       const text = JSON.stringify(shown[what]?.());
       expect(text).not.toMatch(/hunter2|2222222/);
-      for (const kept of ['stays', '500', '{payload.token}', '${A_TOKEN:-[redacted]}']) {
-        expect(text).toContain(kept);
+      for (const visible of ['stays', '500', '{payload.token}', '${A_TOKEN:-[redacted]}']) {
+        expect(text).toContain(visible);
       }
     },
   );

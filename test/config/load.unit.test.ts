@@ -221,9 +221,9 @@ pipelines: {}
     ['api: {auth: {tokens: [{token: "0123456789", secret_ref: x}]}}', 'token: "${NAME}"'],
     ['secrets: {vault_file: x}', 'environment_vars.include'],
   ])('a key that others know is refused with what to do instead: %s', async (yaml, hint) => {
-    const { message, hint: told } = await fail(`plugin_roots: [p]\n${yaml}\n`);
+    const { message, hint: actualHint } = await fail(`plugin_roots: [p]\n${yaml}\n`);
     expect(message).toMatch(/is not (supported|needed|a key)|has no effect/);
-    expect(told).toContain(hint);
+    expect(actualHint).toContain(hint);
   });
 
   test('schedules with one id are found beside other faults of theirs', async () => {

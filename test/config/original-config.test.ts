@@ -13,7 +13,7 @@ how = payload.get("how")
 if how == "hang": time.sleep(60)
 if how == "fail": fail("as asked")
 ok("as always")`);
-const hook = python('note(json.dumps([request["command"], payload]) ); ok()');
+const noteProgram = python('note(json.dumps([request["command"], payload]) ); ok()');
 
 /** The ended jobs of a plugin. */
 async function jobsOf({ ledger }: TestInstance, plugin: string): Promise<Job[]> {
@@ -28,7 +28,7 @@ describe.each(databases)('hooks on %s', (database) => {
       plugins: {
         loud: { program: worker, settings: { ...once, timeout: '2s', notify_on_complete: true } },
         quiet: { program: worker, settings: once },
-        hook: { program: hook, settings: { notify_on_complete: true } },
+        noteProgram: { program: noteProgram, settings: { notify_on_complete: true } },
       },
       pipelines: [
         { name: 'done', 'on-hook': 'job.completed', steps: [step] },
@@ -66,23 +66,23 @@ describe.each(databases)('hooks on %s', (database) => {
       'late',
       'through',
     ]);
-    const told = new Map(
+    const messages = new Map(
       runs.map(({ pipeline, payload }) => [pipeline, JSON.parse(payload) as unknown]),
     );
     const [good, bad, late] = ended;
-    expect(told.get('done')).toMatchObject({
+    expect(messages.get('done')).toMatchObject({
       job_id: good?.id,
       plugin: 'loud',
       command: 'poll',
       status: 'succeeded',
       result: 'as always',
     });
-    expect(told.get('failed')).toMatchObject({
+    expect(messages.get('failed')).toMatchObject({
       job_id: bad?.id,
       error: 'as asked',
       text: `Job ${bad?.id} (loud poll) ended as dead: as asked`,
     });
-    expect(told.get('late')).toMatchObject({ job_id: late?.id, status: 'timed_out' });
+    expect(messages.get('late')).toMatchObject({ job_id: late?.id, status: 'timed_out' });
   });
 
   test('without notify_on_complete no job.succeeded is emitted', async () => {

@@ -11,13 +11,13 @@ import { launch } from '../support/crash/server.ts';
 const timeout = 90_000;
 const plugins = { worker: { program: succeeds } };
 
-interface Told {
+interface CliOutput {
   readonly code: unknown;
   readonly out: string;
   readonly err: string;
 }
 
-async function cli(directory: string, ...words: string[]): Promise<Told> {
+async function cli(directory: string, ...words: string[]): Promise<CliOutput> {
   const script = join(import.meta.dirname, '../../bin/ductile.cjs');
   const args = [script, ...words, '--config', directory];
   const options = { env: { PATH: process.env['PATH'], HOME: directory } };

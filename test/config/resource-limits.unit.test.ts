@@ -59,11 +59,11 @@ plugins:
     ['cpu: soon', 'cpu'],
     ['file_size: -5', 'file_size is not a size'],
     ['disk: 1GiB', 'disk'],
-  ])('with %s are refused', async (entry, told) => {
+  ])('with %s are refused', async (entry, problem) => {
     const tree = await makeConfigTree({
       'config.yaml': `plugin_roots: [.]\nplugins:\n  echo: { limits: { ${entry} } }\n`,
     });
-    expect(listProblems(tree).join('\n')).toContain(`plugins.echo.limits.${told}`);
+    expect(listProblems(tree).join('\n')).toContain(`plugins.echo.limits.${problem}`);
   });
 });
 

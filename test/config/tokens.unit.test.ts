@@ -108,13 +108,13 @@ webhooks:
   });
 
   test('but not the secret of a webhook, which opens nothing', async () => {
-    const hook = '{path: /a, plugin: p, secret_ref: s, signature_header: X}';
-    const hooks = `webhooks: {endpoints: [${hook}]}\n`;
+    const endpoint = '{path: /a, plugin: p, secret_ref: s, signature_header: X}';
+    const webhooks = `webhooks: {endpoints: [${endpoint}]}\n`;
     const secret = '{name: s, key: k}';
-    expect(await problems(`${hooks}tokens: [${secret}, ${secret}]\n`)).toEqual([
+    expect(await problems(`${webhooks}tokens: [${secret}, ${secret}]\n`)).toEqual([
       'config.yaml:3:29 tokens[1] is the second token that is called s',
     ]);
-    const text = `plugin_roots: [p]\n${hooks}tokens: [${secret}]\n`;
+    const text = `plugin_roots: [p]\n${webhooks}tokens: [${secret}]\n`;
     const { api, webhooks } = loadConfig({ given: await makeConfigTree({ 'config.yaml': text }) });
     expect(api.auth.tokens).toEqual([]);
     expect(webhooks.endpoints).toMatchObject([{ secret: 'k' }]);

@@ -18,7 +18,7 @@ import { startWebServer } from '../support/web-server.ts';
 vi.setConfig({ testTimeout: 60_000 });
 const examples = resolve(import.meta.dirname, '../../examples');
 
-interface Scene {
+interface ExampleSetup {
   readonly home: string;
   readonly type: (...args: string[]) => Promise<string>;
   readonly start: () => Promise<LedgerEngine>;
@@ -27,7 +27,10 @@ interface Scene {
 }
 
 /** In a home of its own, and as quick as the test needs it. */
-async function setUp(name: string, edits: readonly (readonly [string, string])[]): Promise<Scene> {
+async function setUp(
+  name: string,
+  edits: readonly (readonly [string, string])[],
+): Promise<ExampleSetup> {
   const home = await makeDirectory();
   const directory = join(home, 'config');
   await mkdir(directory);
@@ -131,8 +134,8 @@ test('api-changes acts on what is new, and on nothing else', async () => {
   const before = web.received.length;
   await eventually('it was asked twice more', () => web.received.length > before + 1);
   body = '{"open": false}';
-  const told = await notes('ductile-api/notes.jsonl', 2);
-  expect(told.map((note) => note.replaceAll('\\"', '"'))).toEqual([
+  const notesRead = await notes('ductile-api/notes.jsonl', 2);
+  expect(notesRead.map((note) => note.replaceAll('\\"', '"'))).toEqual([
     `${web.url}/status.json now says {"open": true}`,
     `${web.url}/status.json now says {"open": false}`,
   ]);

@@ -26,7 +26,7 @@ describe.each(databases)('on %s', (database) => {
       const { faults, counts } = await crashTest.verify();
       expect(faults).toEqual([]);
       expect(counts).toMatchObject({ crashed: 1, repeated: 1, failed: 0, released: 0 });
-      const { job, story } = await tell(crashTest, operation.jobId);
+      const { job, story } = await readStory(crashTest, operation.jobId);
       expect(job).toMatchObject({ attempt: 2, crashCount: 1, retryCount: 0 });
       expect(story).toEqual([
         [1, 'crashed', 'engine_crash'],
@@ -73,7 +73,7 @@ describe.each(databases)('on %s', (database) => {
         return body['crash_count'] === 2 && body['next_retry_at'] !== null;
       });
       await third.stop();
-      const { job: waiting } = await tell(crashTest, jobId);
+      const { job: waiting } = await readStory(crashTest, jobId);
       expect(Date.parse(waiting.nextRetryAt ?? '') - Date.now()).toBeGreaterThan(10_000);
       await crashTest.place.sql('update job_queue set next_retry_at = null where id = ?', jobId);
       expect(await crashTest.launch(poisoned).exited).toEqual(killed);
@@ -87,14 +87,14 @@ describe.each(databases)('on %s', (database) => {
       await crashTest.drain();
       const { faults } = await crashTest.verify();
       expect(faults).toEqual([expect.stringContaining(`unfinished: ${jobId} is left dead`)]);
-      const { job, story } = await tell(crashTest, jobId);
+      const { job, story } = await readStory(crashTest, jobId);
       expect(job).toMatchObject({ reason: 'crashes_exhausted', crashCount: 3, retryCount: 0 });
       expect(story.map(([, status]) => status)).toEqual(['crashed', 'crashed', 'crashed']);
-      const told = await crashTest.withLedger((ledger) =>
+      const signals = await crashTest.withLedger((ledger) =>
         ledger.signals.list({ type: 'job.dead', limit: 9 }),
       );
-      expect(told).toHaveLength(1);
-      expect(told[0]).toMatchObject({ jobId, subjectId: jobId });
+      expect(signals).toHaveLength(1);
+      expect(signals[0]).toMatchObject({ jobId, subjectId: jobId });
     },
   );
 });
@@ -115,14 +115,18 @@ test(
   },
 );
 
-type Told = readonly [attempt: number, status: string, cause: string];
+type AttemptSummary = readonly [attempt: number, status: string, cause: string];
 
-async function tell(crashTest: CrashTest, jobId = '') {
+async function readStory(crashTest: CrashTest, jobId = '') {
   return crashTest.withLedger(async (ledger) => {
     const job = await ledger.jobs.find(jobId);
     if (job === undefined) throw new Error(`there is no job ${jobId}`);
     const attempts = await ledger.attempts.listByJob([jobId]);
-    const story = attempts.map(({ attempt, status, cause }): Told => [attempt, status, cause]);
+    const story = attempts.map(({ attempt, status, cause }): AttemptSummary => [
+      attempt,
+      status,
+      cause,
+    ]);
     return { job, story };
   });
 }

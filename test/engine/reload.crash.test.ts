@@ -156,7 +156,7 @@ test.runIf(hasNotifyProgram)('systemd hears of every stage of its life', { timeo
   const hears = (word: string, times = 1): Promise<boolean> =>
     eventually(
       `it says ${word}`,
-      () => messages.filter((said) => said.includes(word)).length >= times,
+      () => messages.filter((message) => message.includes(word)).length >= times,
     );
   await hears('READY=1');
   await hears('WATCHDOG=1', 2);
@@ -165,6 +165,8 @@ test.runIf(hasNotifyProgram)('systemd hears of every stage of its life', { timeo
   await hears('READY=1', 2);
   expect(await server.stop()).toEqual({ code: 0, signal: null });
   await hears('STOPPING=1');
-  const stages = messages.flatMap((said) => /(READY|RELOADING|STOPPING)=1/.exec(said)?.[1] ?? []);
+  const stages = messages.flatMap(
+    (message) => /(READY|RELOADING|STOPPING)=1/.exec(message)?.[1] ?? [],
+  );
   expect(stages).toEqual(['READY', 'RELOADING', 'READY', 'STOPPING']);
 });

@@ -31,7 +31,7 @@ function worker(word: string, more = {}) {
   return { worker: { program: tellsConfig, settings: { config: { word }, ...more } } };
 }
 
-async function begun(place: TestPlace, jobs: number): Promise<void> {
+async function waitForStarts(place: TestPlace, jobs: number): Promise<void> {
   await eventually('they have begun', async () => {
     const begins = (await place.notes()).filter((line) => line.startsWith('begin'));
     return begins.length === jobs;
@@ -48,7 +48,7 @@ describe.each(databases)('a reload on %s', (database) => {
     await place.openGate('none');
     const instance = await place.start();
     const running = await instance.submit('worker', { gate: 'one' });
-    await begun(place, 1);
+    await waitForStarts(place, 1);
     const queued = await instance.submit('worker');
     await place.vary({ plugins: worker('new') });
     const answer = await reload(instance);
@@ -187,11 +187,11 @@ test('more workers run more at once, from the moment of the reload', async () =>
     await instance.submit('worker', { gate: 'all' }),
     await instance.submit('worker', { gate: 'all' }),
   ];
-  await begun(place, 1);
+  await waitForStarts(place, 1);
   await place.vary({ service: { max_workers: 3 } });
   const { plan } = await reload(instance);
   expect(plan).toContain('service.max_workers: 1 → 3');
-  await begun(place, 3);
+  await waitForStarts(place, 3);
   expect(instance.engine.status()).toMatchObject({ slots: 3 });
   await place.vary({ service: { max_workers: 1 } });
   await reload(instance);
@@ -220,7 +220,7 @@ test('routes of the running attempt are those that it began with', async () => {
   const place = await makePlace({ plugins });
   const instance = await place.start();
   const before = await instance.submit('worker', { gate: 'one' });
-  await begun(place, 1);
+  await waitForStarts(place, 1);
   await place.vary({ routes: [{ from: 'worker', event_type: 'worker.done', to: 'catcher' }] });
   await reload(instance);
   await place.openGate('one');
@@ -240,7 +240,7 @@ describe('jobs of a plugin that is removed', () => {
     const place = await makePlace({ plugins, service });
     const instance = await place.start();
     const before = await instance.submit('other', { gate: 'one' });
-    await begun(place, 1);
+    await waitForStarts(place, 1);
     const waiting = await instance.submit('worker');
     const later = await instance.submit('worker', {}, { due: { inMs: 3_600_000 } });
     await place.vary({ plugins: without });
@@ -262,7 +262,7 @@ describe('jobs of a plugin that is removed', () => {
     const place = await makePlace({ plugins, routes });
     const instance = await place.start();
     const running = await instance.submit('worker', { gate: 'one' });
-    await begun(place, 1);
+    await waitForStarts(place, 1);
     const disabled = { ...plugins, other: { program: '', settings: { enabled: false } } };
     await place.vary({ plugins: disabled });
     expect(await reload(instance)).toMatchObject({ status: 'completed' });
@@ -281,7 +281,7 @@ describe('jobs of a plugin that is removed', () => {
     const place = await makePlace({ database: 'postgres', plugins, service });
     const instance = await place.start();
     const before = await instance.submit('other', { gate: 'one' });
-    await begun(place, 1);
+    await waitForStarts(place, 1);
     const id = await instance.submit('worker');
     await place.vary({ plugins: without });
     await reload(instance);

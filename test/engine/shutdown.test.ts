@@ -121,14 +121,14 @@ test('a start that waits for the lock of another host ends when the service is s
   onTestFinished(() => other.end());
   await other.query(`begin; ${makePostgresDialect(schema).lockClaims}`);
   const { log } = collectLog();
-  const told = Promise.withResolvers<void>();
-  const opening = openServer(config, log, told.promise);
+  const stop = Promise.withResolvers<void>();
+  const opening = openServer(config, log, stop.promise);
   await eventually('it waits', async () => {
     const waiting = await other.query(`select 1 from pg_locks where locktype = 'advisory'
       and not granted and pg_backend_pid() = any(pg_blocking_pids(pid))`);
     return waiting.rows.length > 0;
   });
-  told.resolve();
+  stop.resolve();
   await expect(opening).rejects.toMatchObject({ code: 'STOPPING' });
 });
 
@@ -137,13 +137,13 @@ describe.each(databases)('a start on %s', (database) => {
     const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
     const { log } = collectLog();
     const gate = Promise.withResolvers<void>();
-    let isAsked = false;
+    let isWaiting = false;
     const { engine, close } = await openWithOverrides(place.config, log, {
       ledger: (real) =>
         overlayLedger(real, {
           processes: {
             async heartbeat(beat) {
-              isAsked = true;
+              isWaiting = true;
               await gate.promise;
               return await real.processes.heartbeat(beat);
             },
@@ -152,7 +152,7 @@ describe.each(databases)('a start on %s', (database) => {
     });
     onTestFinished(close);
     const starting = engine.start();
-    await eventually('it waits', () => isAsked);
+    await eventually('it waits', () => isWaiting);
     const stopping = engine.stop();
     gate.resolve();
     await expect(starting).rejects.toMatchObject({ code: 'STOPPING' });

@@ -24,8 +24,8 @@ describe('a host that falls silent for longer than the others wait', () => {
     const other = await crashTest.start();
     await crashTest.recorded(operation, { attempt: 2, phase: 'end' });
     silent.signal('SIGCONT');
-    await said(silent, fenced);
-    await said(silent, 'this process was presumed dead; its claims were given to others');
+    await waitForLog(silent, fenced);
+    await waitForLog(silent, 'this process was presumed dead; its claims were given to others');
     // Both are well again.
     const later = [await crashTest.client.enqueue(), await crashTest.client.enqueue()];
     for (const each of later) await crashTest.recorded(each, { phase: 'end' });
@@ -47,7 +47,7 @@ describe('a host that falls silent for longer than the others wait', () => {
     await crashTest.start();
     await crashTest.recorded(operation, { attempt: 2, phase: 'end' });
     silent.signal('SIGCONT');
-    await said(silent, fenced);
+    await waitForLog(silent, fenced);
     await crashTest.drain();
     const { faults, counts } = await crashTest.verify();
     expect(faults).toEqual([]);
@@ -90,7 +90,7 @@ test('a database that goes away for a while is waited for', { timeout }, async (
   expect(refused).toBeGreaterThan(1);
 });
 
-function said({ records }: Server, message: string): Promise<unknown> {
+function waitForLog({ records }: Server, message: string): Promise<unknown> {
   return eventually(`it says: ${message}`, () =>
     records.find((record) => record.message === message),
   );

@@ -93,7 +93,7 @@ describe('job.retry', () => {
 describe('jobs.cancel and jobs.retry', () => {
   test('take a filter, and say the count first', async () => {
     for (let n = 0; n < 3; n += 1) await submit();
-    const kept = await submit('echo');
+    const otherJob = await submit('echo');
     const filter = { plugin: 'mail', older_than: '0s' };
     expect(await ask('jobs.cancel', { ...filter, dry_run: true })).toEqual({
       dry_run: true,
@@ -101,7 +101,7 @@ describe('jobs.cancel and jobs.retry', () => {
     });
     expect(await ask('jobs.cancel', filter)).toMatchObject({ jobs: 3, cancelled: 3, requested: 0 });
     expect(await ask('job.list', { status: ['queued'] })).toMatchObject({
-      jobs: [{ job_id: kept }],
+      jobs: [{ job_id: otherJob }],
     });
     expect(await ask('jobs.retry', { plugin: 'mail', status: ['cancelled'] })).toMatchObject({
       jobs: 3,
@@ -256,12 +256,12 @@ describe('a request under a key', () => {
 
   test('is not over while another host does it, and is repeated when that failed', async () => {
     const subjects: string[] = [];
-    let begun: DirectiveInsert | undefined;
+    let started: DirectiveInsert | undefined;
     const request = (): Promise<unknown> => {
       const context = { engine, principal: ownerOf('cli:ann'), submittedBy: 'api' } as const;
       return runOnce(context, requestKey, async ({ subjectId = '' }) => {
         subjects.push(subjectId);
-        begun ??= await beginElsewhere(subjectId);
+        started ??= await beginElsewhere(subjectId);
         return {
           status: 200,
           text: JSON.stringify(await ask('jobs.cancel', params, { subjectId })),
@@ -271,7 +271,7 @@ describe('a request under a key', () => {
     const busy = { code: 'BUSY', details: { directive_status: 'running' } };
     await expect(request()).rejects.toMatchObject(busy);
     await expect(request()).rejects.toMatchObject(busy);
-    const { draft, processId, ends } = begun ?? pausing();
+    const { draft, processId, ends } = started ?? pausing();
     const end = { status: 'failed', code: 'STOPPING', error: 'stopped after 3 jobs' } as const;
     await engine.ledger.directives.close({
       id: draft.id,

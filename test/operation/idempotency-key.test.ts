@@ -78,13 +78,13 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     const set = (value: string) => post('/credentials', { name: 'one', value }, 'set-1');
     const create = (id: string) =>
       post('/webhooks', { id, title: 'T', plugin: 'echo', secret: 'a-secret-of-theirs-123' }, id);
-    const [first, hook] = [await set('first-secret-value'), await create('hook-1')];
-    expect([first.status, hook.status]).toEqual([200, 201]);
+    const [first, webhook] = [await set('first-secret-value'), await create('hook-1')];
+    expect([first.status, webhook.status]).toEqual([200, 201]);
     const rotated = await api.ask('/credentials/rotate-key', { body: '{}' });
     expect(rotated.status).toBe(200);
     expect((await set('first-secret-value')).body).toEqual(first.body);
     expect((await create('hook-1')).body).toMatchObject({
-      directive_id: hook.body['directive_id'],
+      directive_id: webhook.body['directive_id'],
     });
     expect(await set('another-secret-value')).toMatchObject({ status: 422 });
   });

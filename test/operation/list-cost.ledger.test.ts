@@ -133,11 +133,11 @@ async function fill({ kind, sql }: Bench): Promise<void> {
       reason, created_at)
     ${numbers} select 'transition ' || i, 'echo', 'poll', 'closed', 'open', 'failure_threshold',
       ${later} from n where true`);
-  await tellMillion(kind, sql);
+  await setRowEstimates(kind, sql);
 }
 
 /** The database plans as for a million rows that are distributed as these are. */
-async function tellMillion(kind: Kind, sql: Bench['sql']): Promise<void> {
+async function setRowEstimates(kind: Kind, sql: Bench['sql']): Promise<void> {
   await sql('analyze');
   if (kind === 'sqlite') {
     for (const { rowid, stat } of await sql('select rowid, stat from sqlite_stat1')) {

@@ -177,9 +177,9 @@ describe('a result that is printed', () => {
       plugin: null,
     }));
     const list = { ...options, shape: shapeOf('job.list') };
-    const kept = fitResult({ jobs }, { ...list, keepRows: true }).value['jobs'];
-    expect(kept).toHaveLength(200);
-    expect(kept).not.toMatchObject([{ last_error: 'x'.repeat(900) }]);
+    const rows = fitResult({ jobs }, { ...list, keepRows: true }).value['jobs'];
+    expect(rows).toHaveLength(200);
+    expect(rows).not.toMatchObject([{ last_error: 'x'.repeat(900) }]);
     expect(fitResult({ jobs }, { ...list, isFull: true }).value).toEqual({ jobs });
   });
 });

@@ -42,7 +42,7 @@ async function only(yaml = ''): Promise<Plugin> {
 }
 
 const names = ({ plugins }: Catalog): string[] => [...plugins.keys()].toSorted();
-const told = (list: Catalog['problems'] | Catalog['warnings']): string =>
+const formatProblems = (list: Catalog['problems'] | Catalog['warnings']): string =>
   list.map(describeProblem).join('\n');
 
 describe('discovery', () => {
@@ -54,7 +54,7 @@ describe('discovery', () => {
     expect([...catalog.dormant]).toEqual([['a', ['url', 'key']]]);
     const listed = await load('plugins: { a: { config: { url: x } } }');
     expect(listed.dormant.size).toBe(0);
-    expect(told(listed.problems)).toContain('plugins.a.config.key is required');
+    expect(formatProblems(listed.problems)).toContain('plugins.a.config.key is required');
   });
 
   test('plugins are found at any depth, in the root itself too, and load unconfigured', async () => {
@@ -82,8 +82,8 @@ describe('discovery', () => {
     await writePlugin(join(second, 'a'), { name: 'echo' });
     const catalog = await load('', '[plugins, second]');
     expect(catalog.plugins.get('echo')?.directory).toBe(join(root, 'z'));
-    expect(told(catalog.warnings)).toContain(join(root, 'z', 'manifest.yaml'));
-    expect(told(catalog.warnings)).toContain(join(second, 'a', 'manifest.yaml'));
+    expect(formatProblems(catalog.warnings)).toContain(join(root, 'z', 'manifest.yaml'));
+    expect(formatProblems(catalog.warnings)).toContain(join(second, 'a', 'manifest.yaml'));
     const other = await load('', '[second, plugins]');
     expect(other.plugins.get('echo')?.directory).toBe(join(second, 'a'));
   });
@@ -104,7 +104,9 @@ describe('discovery', () => {
       'open',
       'plain',
     ]);
-    expect(told(catalog.problems)).toContain(`Run: chmod +x ${join(root, 'plain', 'run.sh')}`);
+    expect(formatProblems(catalog.problems)).toContain(
+      `Run: chmod +x ${join(root, 'plain', 'run.sh')}`,
+    );
   });
 
   test('a directory that looks like a plugin but has no manifest is pointed out', async () => {
@@ -114,7 +116,7 @@ describe('discovery', () => {
     await writeFile(join(root, 'lib', 'helpers.py'), '');
     const { warnings } = await load();
     expect(warnings).toHaveLength(1);
-    expect(told(warnings)).toContain('forgot');
+    expect(formatProblems(warnings)).toContain('forgot');
   });
 
   test('hidden directories and dependencies are not searched', async () => {
@@ -131,12 +133,12 @@ describe('discovery', () => {
     await symlink(join(root, 'nowhere'), join(root, 'nowhere'));
     const strict = await load();
     expect(names(strict)).toEqual([]);
-    expect(told(strict.warnings)).toContain('was not followed');
+    expect(formatProblems(strict.warnings)).toContain('was not followed');
     const allowing = 'service: {allow_symlinks: true}\n';
     expect(names(await load(allowing, '[plugins, away]'))).toEqual(['echo']);
     const outside = await load(allowing);
     expect(names(outside)).toEqual([]);
-    expect(told(outside.problems)).toContain('outside every plugin root');
+    expect(formatProblems(outside.problems)).toContain('outside every plugin root');
   });
 
   test('a plugin that is nested too deep is not searched for, and that is reported', async () => {
@@ -144,7 +146,7 @@ describe('discovery', () => {
     await writePlugin(deep);
     const catalog = await load();
     expect(names(catalog)).toEqual([]);
-    expect(told(catalog.warnings)).toContain('8 levels below');
+    expect(formatProblems(catalog.warnings)).toContain('8 levels below');
   });
 
   test('a root that is missing, a file or a link is the fault of the configuration', async () => {
@@ -163,7 +165,7 @@ describe('warnings', () => {
   test('parallelism above the workers of the only host is capped, with a warning', async () => {
     await writePlugin(join(root, 'echo'));
     expect((await only(two)).parallelism).toBe(2);
-    const warnings = told((await load(two)).warnings);
+    const warnings = formatProblems((await load(two)).warnings);
     expect(warnings).toContain('is 9, but service.max_workers lets only 2 jobs run at once');
   });
 
@@ -176,7 +178,9 @@ describe('warnings', () => {
 
   test('a plugin with the name of an action of `ductile run` gets a hint how to start it', async () => {
     await writePlugin(join(root, 'list'), { name: 'list' });
-    expect(told((await load()).warnings)).toContain('Start it with `ductile plugin run list`');
+    expect(formatProblems((await load()).warnings)).toContain(
+      'Start it with `ductile plugin run list`',
+    );
     const actions = commands.filter(({ noun }) => noun === 'run');
     expect(RUN_ACTIONS).toEqual(
       new Set(actions.flatMap(({ action, also = [] }) => [action, ...also])),
@@ -225,7 +229,7 @@ describe('aliases', () => {
     await writePlugin(join(root, 'other'), { name: 'other' });
     const catalog = await load('plugins: {echo: {uses: other}}');
     expect(catalog.plugins.get('echo')?.directory).toBe(join(root, 'other'));
-    expect(told(catalog.warnings)).toContain('hides the plugin');
+    expect(formatProblems(catalog.warnings)).toContain('hides the plugin');
   });
 });
 
@@ -242,7 +246,7 @@ describe('settings', () => {
     await writePlugin(join(root, 'echo'), { extra: 'config_keys: {required: [id, key]}' });
     const catalog = await load('plugins: {echo: {config: {id: 0, key: }}}');
     expect(names(catalog)).toEqual([]);
-    expect(told(catalog.problems)).toContain('plugins.echo.config.key is required');
+    expect(formatProblems(catalog.problems)).toContain('plugins.echo.config.key is required');
     expect(catalog.problems).toHaveLength(1);
     expect(names(await load('plugins: {echo: {config: {id: 0, key: ""}}}'))).toEqual(['echo']);
   });
@@ -251,7 +255,7 @@ describe('settings', () => {
     await writePlugin(join(root, 'echo'));
     const without = await load('plugins: {echo: {prewarm: 1}}');
     expect(names(without)).toEqual([]);
-    expect(told(without.problems)).toContain('does not consent');
+    expect(formatProblems(without.problems)).toContain('does not consent');
     await writePlugin(join(root, 'echo'), { extra: 'prewarm: true' });
     expect((await only('plugins: {echo: {prewarm: 1}}')).prewarm).toBe(1);
   });
@@ -281,7 +285,7 @@ describe('settings', () => {
       plugin?.timeoutMs(command),
     );
     expect(timeouts).toEqual([5000, 120_000, 10_000, 30_000, 60_000, 60_000]);
-    expect(told(catalog.warnings)).toMatch(/timeouts\.pol .*mean poll\?/);
+    expect(formatProblems(catalog.warnings)).toMatch(/timeouts\.pol .*mean poll\?/);
   });
 
   test('the fingerprint follows the files and the settings, not the order of keys', async () => {

@@ -42,7 +42,7 @@ describe.each(databases)('a plugin that is being switched off on %s', (database)
     const place = await makePlace({ database, plugins: { off: { program: notesJob } } });
     let held: Promise<void> | undefined;
     let letGo: () => void = () => undefined;
-    let isAsked = false;
+    let isClaiming = false;
     const { engine, submit } = await place.start({
       ledger: (real) =>
         overlayLedger(real, {
@@ -52,7 +52,7 @@ describe.each(databases)('a plugin that is being switched off on %s', (database)
                 held !== undefined &&
                 claim?.plugins.some(({ name }) => name === 'off') === true
               ) {
-                isAsked = true;
+                isClaiming = true;
                 await held;
               }
               return await real.jobs.settle(closings, claim);
@@ -61,7 +61,7 @@ describe.each(databases)('a plugin that is being switched off on %s', (database)
         }),
     });
     held = new Promise((resolve) => (letGo = resolve));
-    await eventually('a claim is under way', () => isAsked);
+    await eventually('a claim is under way', () => isClaiming);
     let isAnswered = false;
     const answer = ask(engine, 'plugin.disable', { plugin: 'off' }).then(() => (isAnswered = true));
     await eventually('it is on record', async () => {

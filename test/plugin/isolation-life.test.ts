@@ -150,8 +150,10 @@ describe.runIf(process.platform === 'linux').each(kinds)('with the %s spawner', 
     expect(alone).toMatchObject({ stopped: undefined, exit: { code: 0 } });
     const { script } = familyScript();
     const entrypoint = sandbox.write(script);
-    const crowd = { ...sandbox.specOf(entrypoint), limits: { processes: 3 } };
-    expect(await host.run(sandbox.confine(crowd), nothing)).toMatchObject({ stopped: 'processes' });
+    const limitedSpec = { ...sandbox.specOf(entrypoint), limits: { processes: 3 } };
+    expect(await host.run(sandbox.confine(limitedSpec), nothing)).toMatchObject({
+      stopped: 'processes',
+    });
   });
 
   test('many boxes at once leave no process behind', async ({ skip }) => {

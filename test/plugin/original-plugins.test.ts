@@ -133,8 +133,8 @@ ok(events=[{"type": "part", "payload": {"n": n}, "dedupe_key": f"d{n}"} for n in
       ],
     });
     const { ledger, engine } = await place.start();
-    const begun = { type: 'work.begun', source: 'test', data: { a: 1 }, dedupeKey: 'b' };
-    const { signalId } = await engine.signals.emit({ ...begun, actor: 'test' });
+    const signal = { type: 'work.begun', source: 'test', data: { a: 1 }, dedupeKey: 'b' };
+    const { signalId } = await engine.signals.emit({ ...signal, actor: 'test' });
     const all = await eventually('all steps ran', async () => {
       const found = await readNotes(place);
       return found.length === 5 && found;
@@ -145,13 +145,17 @@ ok(events=[{"type": "part", "payload": {"n": n}, "dedupe_key": f"d{n}"} for n in
     }
     const parts = await ledger.signals.list({ type: 'part', limit: 9 });
     const each = all.filter(({ step }) => step === 'each').map(({ event }) => event);
-    const told = each.map((event) => [event['event_id'], event['dedupe_key'], event.payload['n']]);
+    const received = each.map((event) => [
+      event['event_id'],
+      event['dedupe_key'],
+      event.payload['n'],
+    ]);
     const expected = parts.map(({ id, data }) => {
       const { n } = JSON.parse(data) as { n: number };
       return [id, `d${n}`, n];
     });
-    expect(told).toHaveLength(3);
-    expect(told).toEqual(expect.arrayContaining(expected));
+    expect(received).toHaveLength(3);
+    expect(received).toEqual(expect.arrayContaining(expected));
   });
 
   test('that runs again after a revival gets the same event', async () => {

@@ -91,12 +91,12 @@ test('a delivery to an endpoint of a plugin that did not load is accepted and wa
   onTestFinished(() => api.close());
   const body = '{"n":1}';
   const signature = createHmac('sha256', key).update(body).digest('hex');
-  const taken = await api.deliver('/in', {
+  const accepted = await api.deliver('/in', {
     body,
     headers: { 'x-signature': signature, 'content-type': 'application/json' },
   });
-  expect(taken.status).toBe(202);
-  const job = await api.ask(`/job/${String(taken.body['job_id'])}`);
+  expect(accepted.status).toBe(202);
+  const job = await api.ask(`/job/${String(accepted.body['job_id'])}`);
   expect(job.body).toMatchObject({ plugin: 'broken', status: 'queued' });
 
   const refused = await api.ask('/plugin/broken/handle', { body: '{}' });

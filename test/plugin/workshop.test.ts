@@ -53,10 +53,10 @@ describe('plugin new', () => {
     const directory = join(home, 'plugins', name);
     expect([code, out]).toEqual([0, expect.stringContaining(`plugin test ${directory} --all`)]);
     expect(out).not.toContain('plugin_roots');
-    const told = await examine(directory, '--all');
-    expect([told.code, marks(told.findings)]).toEqual([0, []]);
+    const result = await examine(directory, '--all');
+    expect([result.code, marks(result.findings)]).toEqual([0, []]);
     const seen = (command: string, check: string): string | undefined =>
-      told.findings.find((one) => one.command === command && one.check === check)?.seen;
+      result.findings.find((one) => one.command === command && one.check === check)?.seen;
     expect(seen('handle', 'answer')).toMatch(/: Hello, Ann$/);
     expect(seen('poll', 'answer')).toMatch(/: README\.md changed$/);
     expect(seen('handle', 'empty payload')).toContain('payload.name');
@@ -170,9 +170,9 @@ echo '{"status":"ok","result":"x","events":[{"type":"bad.other","payload":{"n":"
     [['nowhere'], 'no manifest.yaml'],
     [['plugins/twice', '--payload', '{}'], 'none is named'],
     [['plugins/twice', '--command', 'pol'], 'Did you mean poll?'],
-  ])('refuses %j', async (args, said) => {
+  ])('refuses %j', async (args, message) => {
     const { code, err } = await type('plugin', 'test', ...args);
-    expect([code, err]).toEqual([expect.any(Number), expect.stringContaining(said)]);
+    expect([code, err]).toEqual([expect.any(Number), expect.stringContaining(message)]);
     expect(code).toBeGreaterThan(0);
   });
 });

@@ -114,9 +114,14 @@ test('a message is answered, and the conversation continues', async () => {
 
 test('a webhook wakes the agent for each allowed user, and the reply is sent once', async () => {
   await claude.behave({ stdout: claudeOutput('I saw it.', 's-1') });
-  const hook = { id: 'wake-up', title: 'Alarm', mode: 'wake', prompt_template: 'Alarm {{level}}' };
+  const webhook = {
+    id: 'wake-up',
+    title: 'Alarm',
+    mode: 'wake',
+    prompt_template: 'Alarm {{level}}',
+  };
   const made = await api.ask('/webhooks', {
-    body: JSON.stringify({ ...hook, secret: 'of-the-sender' }),
+    body: JSON.stringify({ ...webhook, secret: 'of-the-sender' }),
   });
   expect([made.status, made.text]).toEqual([201, expect.any(String)]);
   const headers = { authorization: 'Bearer of-the-sender' };

@@ -131,8 +131,8 @@ describe('addresses', () => {
 describe('names in Python', () => {
   test('are resolved once: the connection goes to the address that was checked', async () => {
     const server = await startWebServer((_request, response) => response.end('inside'));
-    const told = askInPython(['127.0.0.1'], `http://rebind.invalid:${server.port}/`, true);
-    expect(await told).toEqual({ status: 200, asked: 1 });
+    const result = askInPython(['127.0.0.1'], `http://rebind.invalid:${server.port}/`, true);
+    expect(await result).toEqual({ status: 200, asked: 1 });
     expect(server.received[0]?.headers.host).toBe(`rebind.invalid:${server.port}`);
   });
 
@@ -142,8 +142,8 @@ describe('names in Python', () => {
     ['a mapped form', ['::ffff:10.0.0.1'], true],
     ['a metadata service', ['169.254.169.254'], true],
   ])('are refused when they lead to %s', async (_, addresses, allowPrivate) => {
-    const told = await askInPython(addresses, 'http://innocent.invalid/', allowPrivate);
-    expect(told).toEqual({ refused: expect.stringContaining('must not be reached'), asked: 1 });
+    const result = await askInPython(addresses, 'http://innocent.invalid/', allowPrivate);
+    expect(result).toEqual({ refused: expect.stringContaining('must not be reached'), asked: 1 });
   });
 });
 

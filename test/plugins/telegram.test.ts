@@ -185,9 +185,9 @@ describe('poll', () => {
 
   test('emits texts of allowed users alone, and continues after them', async () => {
     server.updates.push(
-      said(10, 5, 'hello', 5),
-      said(11, 6, 'let me in', 6),
-      said(12, 5, 'in a group', -100222),
+      makeUpdate(10, 5, 'hello', 5),
+      makeUpdate(11, 6, 'let me in', 6),
+      makeUpdate(12, 5, 'in a group', -100222),
       { update_id: 13, message: { message_id: 4, from: { id: 5 }, chat: { id: 5 }, photo: [] } },
       { update_id: 14 },
     );
@@ -210,7 +210,7 @@ describe('poll', () => {
   });
 
   test('takes the same again when its attempt was not kept, and nothing when it was', async () => {
-    server.updates.push(said(10, 5, 'once', 5));
+    server.updates.push(makeUpdate(10, 5, 'once', 5));
     const first = await commandOk(pollCommand, poll(config));
     const again = await commandOk(pollCommand, poll(config));
     expect(again.events).toEqual(first.events);
@@ -328,7 +328,7 @@ function poll(more: JsonObject, state: JsonObject = {}) {
   return { command: 'poll', config: settings(more), state };
 }
 
-function said(id: number, user: number, text: string, chat: number) {
+function makeUpdate(id: number, user: number, text: string, chat: number) {
   const words = { message_id: 100 + id, from: { id: user }, chat: { id: chat }, text };
   return { update_id: id, message: words };
 }

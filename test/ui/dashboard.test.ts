@@ -157,7 +157,7 @@ describe('every page', () => {
       await page.getByText('There is no such page.').waitFor();
       await page.goto('/ui/jobs/0199a1b2-0000-7000-8000-000000000000');
       await page.getByText('there is no job').waitFor();
-      for (const told of complaints.splice(0)) expect(told).toContain('404');
+      for (const complaint of complaints.splice(0)) expect(complaint).toContain('404');
     }));
 });
 
@@ -360,7 +360,7 @@ test('a page of what is not there says so, and what it is a page of', () =>
       await page.locator('main .problem[role=alert]').waitFor();
       const title = (await page.locator('main h1').textContent()) ?? '';
       expect(`${title.toLowerCase()}s`).toBe(path.split('/')[0]);
-      for (const told of complaints.splice(0)) expect(told).toContain('404');
+      for (const complaint of complaints.splice(0)) expect(complaint).toContain('404');
     }
   }));
 
@@ -392,7 +392,7 @@ describe('a token that may only read', () => {
         await page.locator(`a[href^="/ui/jobs/"]`).first().waitFor();
         await turn('/ui/webhooks');
         await page.locator('main .problem').getByText('webhooks:ro').waitFor();
-        for (const told of complaints.splice(0)) expect(told).toContain('403');
+        for (const complaint of complaints.splice(0)) expect(complaint).toContain('403');
       },
       { token: String(token) },
     );

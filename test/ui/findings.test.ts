@@ -63,7 +63,7 @@ describe('the Overview', () => {
       await open('/ui?');
       await page.getByText('Not everything that may need attention').waitFor();
       expect(await fine.count()).toBe(0);
-      for (const told of complaints.splice(0)) expect(told).toContain('503');
+      for (const complaint of complaints.splice(0)) expect(complaint).toContain('503');
     }));
 
   test('shows open incidents to a token that may not ask doctor', () =>
@@ -88,7 +88,7 @@ describe('the Overview', () => {
       await finding.getByRole('button', { name: 'Reset breaker' }).waitFor();
       const href = await finding.getByRole('link', { name: 'Open incident' }).getAttribute('href');
       expect(href).toBe(`/ui/incidents/${incident.incident_id}`);
-      for (const told of complaints.splice(0)) expect(told).toContain('403');
+      for (const complaint of complaints.splice(0)) expect(complaint).toContain('403');
     }));
 });
 
@@ -160,7 +160,7 @@ describe('the page of doctor', () => {
         for (const path of ['/ui/jobs', '/ui', '/ui/doctor']) await turn(path);
         expect(requestCount).toBe(before);
         expect(await page.getByText('Doctor found').count()).toBe(0);
-        for (const told of complaints.splice(0)) expect(told).toContain('403');
+        for (const complaint of complaints.splice(0)) expect(complaint).toContain('403');
       },
       { token: String(token) },
     );

@@ -49,13 +49,13 @@ const ids: Record<'failed' | 'fine' | 'run' | 'incident', string> = {
 };
 
 beforeAll(async () => {
-  const said = `${hostile['image']}${hostile['script']}`;
+  const markup = `${hostile['image']}${hostile['script']}`;
   const parcel = {
-    title: said,
+    title: markup,
     description: all,
     config_schema: {
       type: 'object',
-      properties: { [said]: { type: 'string', description: all, default: said } },
+      properties: { [markup]: { type: 'string', description: all, default: markup } },
     },
   };
   place = await openDashboard({ program: parrot, parcel });
@@ -71,8 +71,8 @@ beforeAll(async () => {
   await post('/signals', { type: 'order.paid', ...expected });
   await post('/tenants', { slug: 'acme', title: `${hostile['image']}${hostile['bidi']}` });
   const title = `${hostile['script']}${hostile['bidi']}`;
-  const hook = { title, description: all, plugin: 'echo', command: 'handle' };
-  await post('/webhooks', { id: 'deploys', ...hook });
+  const webhook = { title, description: all, plugin: 'echo', command: 'handle' };
+  await post('/webhooks', { id: 'deploys', ...webhook });
 });
 
 afterAll(() => place.close());
@@ -114,7 +114,9 @@ describe('hostile text', () => {
             expect(await page.locator('main img, main script, main style').count(), path).toBe(0);
             const over = 'document.documentElement.scrollWidth - innerWidth';
             expect(await page.evaluate(over), `${path} is too wide`).toBeLessThanOrEqual(0);
-            const bad = complaints.splice(0).filter((told) => !/status of (400|404)/.test(told));
+            const bad = complaints
+              .splice(0)
+              .filter((complaint) => !/status of (400|404)/.test(complaint));
             expect(bad, path).toEqual([]);
           }
         },

@@ -34,7 +34,7 @@ test('the search offers of ids what is there alone', () =>
     await page.getByText('Nothing has this id.').waitFor();
     expect(await page.getByRole('option').count()).toBe(0);
     expect(new URL(page.url()).pathname).toBe(`/ui/incidents/${incident}`);
-    for (const told of complaints.splice(0)) expect(told).toContain('404');
+    for (const complaint of complaints.splice(0)) expect(complaint).toContain('404');
   }));
 
 test('the name of a block and what it came to are not drawn over each other', () =>
@@ -56,7 +56,7 @@ test("a token that may not see findings doesn't read that there are none", async
       await open('/ui');
       await page.getByText('Not everything that may need attention').waitFor();
       await page.getByText('Use a token with the scope incidents:ro.').waitFor();
-      for (const told of complaints.splice(0)) expect(told).toContain('403');
+      for (const complaint of complaints.splice(0)) expect(complaint).toContain('403');
     },
     { token: String(token) },
   );

@@ -166,26 +166,26 @@ describe('the picture of a run', () => {
     ['🙂🙂🙂', 20, '🙂…'],
     ['longer', 19, ''],
     ['longer', -5, ''],
-  ])('has of the text %s in a room of %i what fits', (text, room, shown) => {
-    expect(fit(text, room, ruler)).toBe(shown);
+  ])('has of the text %s in a room of %i what fits', (text, maxWidth, shown) => {
+    expect(fit(text, maxWidth, ruler)).toBe(shown);
   });
 
   test('leaves out of the label of a block what has no room beside its name', () => {
     const texts = ['split · succeeded', 'succeeded'];
-    const shown = [200, 100, 60, 40].map((room) => fitFirst(texts, room, ruler));
+    const shown = [200, 100, 60, 40].map((maxWidth) => fitFirst(texts, maxWidth, ruler));
     expect(shown).toEqual(['split · succeeded', 'succeeded', 'succe…', '']);
   });
 
   test('shows of several branches the one that matters most', () => {
-    const taken = (name: string, status: string, completed_at: string | null = 't') => ({
+    const makeStep = (name: string, status: string, completed_at: string | null = 't') => ({
       step: name,
       status,
       job_id: null,
       completed_at,
     });
     const states = statesOf(
-      [taken('a', 'succeeded'), taken('b', 'succeeded'), taken('b', 'failed')],
-      [taken('c', 'advancing', null), taken('a', 'succeeded')],
+      [makeStep('a', 'succeeded'), makeStep('b', 'succeeded'), makeStep('b', 'failed')],
+      [makeStep('c', 'advancing', null), makeStep('a', 'succeeded')],
     );
     expect([...states].map(([name, { status, count }]) => [name, status, count])).toEqual([
       ['a', 'succeeded', 1],
@@ -212,8 +212,8 @@ test.each([
   [{ jobs: 1, runs: 0 }, 'Replayed: 1 job began.'],
   [{ jobs: 2, runs: 1 }, 'Replayed: 2 jobs and 1 run began.'],
   [{ jobs: 0, runs: 0 }, 'Replayed: nothing began.'],
-])('a replay reports what began: %o', (begun, told) => {
-  expect(formatReplayResult(begun)).toBe(told);
+])('a replay reports what began: %o', (replay, expected) => {
+  expect(formatReplayResult(replay)).toBe(expected);
 });
 
 test.each([
