@@ -113,8 +113,8 @@ describe('a backup of a configuration', () => {
     expect(readConfig({ given: directory }).config?.service.name).toBe('a');
     expect(aside).toEqual(['conf.d/b.yaml']);
     expect(await readdir(join(directory, 'conf.d'))).toEqual(['a.yaml', 'b.yaml.bak']);
-    const files = unpackArchive(await readFile(previous ?? ''));
-    expect(files.map(({ path }) => path)).toContain('conf.d/b.yaml');
+    const entries = unpackArchive(await readFile(previous ?? ''));
+    expect(entries.map(({ path }) => path)).toContain('conf.d/b.yaml');
     expect(await readFile(join(directory, 'notes.txt'), 'utf8')).toBe('mine');
   });
 

@@ -109,12 +109,12 @@ webhooks:
 
   test('but not the secret of a webhook, which opens nothing', async () => {
     const endpoint = '{path: /a, plugin: p, secret_ref: s, signature_header: X}';
-    const webhooks = `webhooks: {endpoints: [${endpoint}]}\n`;
+    const section = `webhooks: {endpoints: [${endpoint}]}\n`;
     const secret = '{name: s, key: k}';
-    expect(await problems(`${webhooks}tokens: [${secret}, ${secret}]\n`)).toEqual([
+    expect(await problems(`${section}tokens: [${secret}, ${secret}]\n`)).toEqual([
       'config.yaml:3:29 tokens[1] is the second token that is called s',
     ]);
-    const text = `plugin_roots: [p]\n${webhooks}tokens: [${secret}]\n`;
+    const text = `plugin_roots: [p]\n${section}tokens: [${secret}]\n`;
     const { api, webhooks } = loadConfig({ given: await makeConfigTree({ 'config.yaml': text }) });
     expect(api.auth.tokens).toEqual([]);
     expect(webhooks.endpoints).toMatchObject([{ secret: 'k' }]);

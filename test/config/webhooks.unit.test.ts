@@ -9,8 +9,8 @@ function tree(webhooks: string): Promise<string> {
 }
 
 test('no listener is opened for webhooks by default', async () => {
-  const config = loadConfig({ given: await tree('{}'), env: {} });
-  expect(config.webhooks).toMatchObject({ enabled: false, host: '127.0.0.1', port: 8081 });
+  const empty = loadConfig({ given: await tree('{}'), env: {} });
+  expect(empty.webhooks).toMatchObject({ enabled: false, host: '127.0.0.1', port: 8081 });
   const config = loadConfig({ given: await tree(`{endpoints: [${endpoint}]}`), env: {} });
   expect(config.webhooks).toMatchObject({
     enabled: true,

@@ -127,10 +127,10 @@ describe.each(databases)('inits on %s', (kind) => {
     const { ledger, sql } = await openBench(kind);
     await ledger.plugins.requireInits([wish('a')]);
     await sql(`update plugin_health set status = 'healthy', seen_at = ?`, [LONG_AGO]);
-    const request = { what: 'health', olderThanMs: 1000, limit: 10 } as const;
-    expect(await ledger.history.prune(request)).toBe(0);
+    const window = { what: 'health', olderThanMs: 1000, limit: 10 } as const;
+    expect(await ledger.history.prune(window)).toBe(0);
     await ledger.plugins.requireInits([wish('b')]);
-    expect(await ledger.history.prune(request)).toBe(1);
+    expect(await ledger.history.prune(window)).toBe(1);
     expect(await ledger.plugins.listHealth()).toMatchObject([{ fingerprint: 'b' }]);
   });
 });

@@ -15,7 +15,6 @@ import type * as packageChange from '../../src/package/change.operations.ts';
 import type * as pipelineRun from '../../src/pipeline/run/start.operations.ts';
 import type * as pipeline from '../../src/pipeline/operations.ts';
 import type * as plugin from '../../src/plugin/operations.ts';
-import type * as reload from '../../src/engine/system.operations.ts';
 import type * as runControl from '../../src/pipeline/run/change.operations.ts';
 import type * as runList from '../../src/pipeline/run/run.operations.ts';
 import type * as run from '../../src/job/start.operations.ts';
@@ -59,7 +58,6 @@ export type Api = Calls<typeof analytics> &
   Calls<typeof pipeline> &
   Calls<typeof pipelineRun> &
   Calls<typeof plugin> &
-  Calls<typeof reload> &
   Calls<typeof run> &
   Calls<typeof runControl> &
   Calls<typeof runList> &

@@ -36,8 +36,8 @@ export function isId(words: string): boolean {
 }
 
 function namesOf(names: SearchNames): Entry[] {
-  const of = (kind: string, names: readonly string[]): Entry[] =>
-    names.map((name) => ({ title: name, kind, href: link(`${kind}s`, { id: name }) }));
+  const of = (kind: string, list: readonly string[]): Entry[] =>
+    list.map((name) => ({ title: name, kind, href: link(`${kind}s`, { id: name }) }));
   return [
     ...names.pages.map(([page, title]) => ({ title, kind: 'page', href: link(page) })),
     ...of('plugin', names.plugins),
