@@ -1,4 +1,7 @@
-/** The model, SQLite and PostgreSQL are asked the same: they answer alike, and remember alike. */
+/**
+ * The model, SQLite and PostgreSQL get the same requests: they return the same results and hold the
+ * same rows.
+ */
 import { noRules } from '../../src/ledger/rules.ts';
 import fc from 'fast-check';
 import { expect } from 'vitest';
@@ -14,7 +17,7 @@ const SEQUENCES_SHORT = 4;
 campaign('alike', { trials: 1, timeoutMs: 600_000 }, async ({ seed, isShort }) => {
   const numRuns = isShort ? SEQUENCES_SHORT : SEQUENCES;
   const sequences = fc.sample(actions, { numRuns, seed });
-  const told: string[][] = [];
+  const results: string[][] = [];
   for (const kind of databases) {
     const place = await makePlace(kind);
     const ledger = await openLedger(place, noRules);
@@ -23,13 +26,13 @@ campaign('alike', { trials: 1, timeoutMs: 600_000 }, async ({ seed, isShort }) =
       const histories: string[] = [];
       for (const sequence of sequences)
         histories.push(tell(await follow({ ledger, raw }, sequence.map(apart))));
-      told.push(histories);
+      results.push(histories);
     } finally {
       await ledger.close();
       await raw.close();
     }
   }
-  const [one, two] = told;
+  const [one, two] = results;
   expect(two).toEqual(one);
   const commands = sequences.reduce((sum, sequence) => sum + sequence.length, 0);
   return { sequences: sequences.length, commands };

@@ -1,6 +1,6 @@
 /**
- * Backups of a server under load, each restored elsewhere: sound, with everything that had been
- * acknowledged before it was asked for, and nothing in it but the beginning of what happened.
+ * Backups of a server under load, each restored to another location. Each is sound, contains
+ * everything that was acknowledged before the backup was requested, and is a prefix of the history.
  */
 import { noRules } from '../../src/ledger/rules.ts';
 import { join } from 'node:path';
@@ -18,9 +18,9 @@ const backupsOfTrial: readonly [number, number] = isShort ? [1, 1] : [20, 40];
 
 interface Copy {
   readonly path: string;
-  /** Acknowledged before it was asked for. */
+  /** The jobs acknowledged before the backup was requested. */
   readonly owed: readonly string[];
-  /** The last that had been asked for when it was there. */
+  /** The last request that was sent before the backup was complete. */
   readonly lastRef: number;
   readonly ms: number;
 }

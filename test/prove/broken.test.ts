@@ -1,6 +1,7 @@
 /**
- * Broken installations of many kinds, each repaired with nothing but what `doctor` says: it names the
- * cause, the evidence and the command, the command repairs it, and no answer on the way is long.
+ * Broken installations of many kinds, each repaired only with the output of `doctor`. It names the
+ * cause, the evidence and the command; the command repairs the installation, and no output on the
+ * way is long.
  */
 import { databases } from '../support/instance.ts';
 import { playStory, surfaces, type Story } from './broken/breakage.ts';

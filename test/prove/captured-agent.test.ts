@@ -1,7 +1,7 @@
 /**
- * An agent that obeys a stranger: everything that changes something, asked for in every way there
- * is, with the token that its job has. What its scopes do not say does not happen, and its token is
- * in nothing that it left. Five trials are more than 500 attempts.
+ * An agent that obeys a stranger: it requests every change, in every possible way, with the token
+ * of its job. Nothing outside its scopes happens, and its token is in nothing that it leaves
+ * behind. Five trials are more than 500 attempts.
  */
 import { expect } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
@@ -15,7 +15,7 @@ import { campaign } from './support/campaign.ts';
 /** The number of jobs of one delivery. */
 const AT_ONCE = 60;
 
-/** An attempt, and whether an answer below 400 is one that its scopes allow. */
+/** An attempt, and whether its scopes allow a response below 400. */
 interface Attempt {
   readonly order: JsonObject;
   readonly mayRead?: boolean;

@@ -1,9 +1,9 @@
 /**
- * Clocks that jump: several hosts look after the same schedules while the clock of their ledger leaps
- * hours ahead and falls back, over changes to and from daylight saving, leap days and 2038, in zones
- * of every kind. Every time that a schedule names is met once, by one host. What is due is told apart
- * here by the zones of the system, and not by the program's own. Real servers then get a clock that is
- * wrong by hours, runs fast or slow, and is set forward and back while they work.
+ * Clocks that jump: several hosts run the same schedules while the clock of their ledger jumps
+ * hours forward and back. The time passes daylight-saving changes, leap days and 2038, in all kinds
+ * of zones. Every time of a schedule fires once, on one host. The expected times come from the
+ * zones of the system, not from the program's own code. Then real servers get a clock that is wrong
+ * by hours, runs fast or slow, and is set forward and back while they work.
  */
 import { makeContext } from '../support/context.ts';
 import type { Log } from '../../src/base/log.ts';
@@ -114,7 +114,7 @@ async function live(
   let jumps = 0;
   let endMs = start;
   while (endMs < start + DAYS * DAY) {
-    // Hosts look at random times, sometimes all at once.
+    // Hosts check at random times, sometimes all at once.
     const those = random() < 0.3 ? hosts : [pick(hosts, random)];
     const looks = await Promise.all(those.map((host) => host.tick()));
     endMs = Math.max(endMs, nowMs);
@@ -133,7 +133,7 @@ interface CampaignRequest {
   readonly every: number;
 }
 
-/** How often each must have been met, counted minute by minute after the first moment. */
+/** The expected number of times per schedule, counted minute by minute after the start. */
 function expect(
   zone: string,
   start: number,

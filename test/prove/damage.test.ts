@@ -1,6 +1,6 @@
 /**
- * Files that were damaged: of the ledger, of its locks, of the configuration. Whoever opens them is
- * told what is wrong in words of the catalogue, and what a check can see is never worked with.
+ * Damaged files of the ledger, of its locks and of the configuration. Opening them reports the
+ * problem with a code of the catalogue, and damage that a check detects never gets into use.
  */
 import { noRules } from '../../src/ledger/rules.ts';
 import { copyFileSync, existsSync, rmSync } from 'node:fs';
@@ -30,7 +30,7 @@ async function tryLedgers({ random }: Trial) {
   const directory = await makeDirectory();
   const [sound, path] = [join(directory, 'sound.db'), join(directory, 'ledger.db')];
   await makeLedgerFile(sound);
-  const sums = { ledgers: 0, refused: 0, undetectable: 0, foundByCheck: 0, toldInUse: 0 };
+  const sums = { ledgers: 0, refused: 0, undetectable: 0, foundByCheck: 0, refusedInUse: 0 };
   for (const damage of damages) {
     for (let time = 0; time < TIMES; time += 1) {
       for (const suffix of ['', '-wal', '-shm']) {
@@ -45,7 +45,7 @@ async function tryLedgers({ random }: Trial) {
   return sums;
 }
 
-type Outcome = 'refused' | 'undetectable' | 'foundByCheck' | 'toldInUse';
+type Outcome = 'refused' | 'undetectable' | 'foundByCheck' | 'refusedInUse';
 
 /** A damage that looks like a valid file can only be used as it is. */
 const codes = ['LEDGER_CORRUPT', 'LEDGER_FOREIGN', 'LEDGER_NEWER', 'LEDGER_UNSUITABLE'];
@@ -60,21 +60,21 @@ async function tryLedger(
   try {
     ledger = await openSoundLedger({ kind: 'sqlite', path }, noRules);
   } catch (error) {
-    const told = codeOf(error);
-    const isRight = code === undefined ? codes.includes(told) : code === told;
+    const reported = codeOf(error);
+    const isRight = code === undefined ? codes.includes(reported) : code === reported;
     if (!isRight)
-      throw new Error(`${name}: told as ${told}: ${messageOf(error)}`, { cause: error });
+      throw new Error(`${name}: reported as ${reported}: ${messageOf(error)}`, { cause: error });
     return 'refused';
   }
   try {
     if (code !== undefined) throw new Error(`${name}: it was opened`);
     if (quick.length > 0) throw new Error(`${name}: used in silence: ${quick.join('; ')}`);
     const problems = await ledger.check();
-    const told = await use(ledger, name);
+    const isRefused = await use(ledger, name);
     if (full.length > 0 && problems.length === 0)
       throw new Error(`${name}: not seen by a check: ${full.join('; ')}`);
     if (problems.length > 0) return 'foundByCheck';
-    return told ? 'toldInUse' : 'undetectable';
+    return isRefused ? 'refusedInUse' : 'undetectable';
   } finally {
     await ledger.close();
   }

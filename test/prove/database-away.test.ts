@@ -1,7 +1,7 @@
 /**
- * PostgreSQL goes away under two hosts with hundreds of workflows under way: it is restarted, it crashes,
- * connections break, it falls silent, it becomes slow; for moments, for seconds, and now and then for longer
- * than a minute.
+ * PostgreSQL becomes unavailable for two hosts with hundreds of unfinished runs. It is restarted,
+ * crashes, loses connections, stops responding or becomes slow: for moments, for seconds, and now
+ * and then for longer than a minute.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MakeJobOptions } from '../support/crash/load.ts';
@@ -14,7 +14,7 @@ import type { Figures } from './support/report.ts';
 import { openCluster } from './support/cluster.ts';
 
 const HOSTS = 2;
-/** How often it goes away, and how much is asked for before it does so again. */
+/** The number of outages, and the number of requests between two of them. */
 const OUTAGES = isShort ? 2 : 8;
 const requests: readonly [number, number] = isShort ? [1, 6] : [100, 400];
 const load = isShort ? {} : { clients: 12, backlogMax: 300 };
@@ -22,7 +22,7 @@ const load = isShort ? {} : { clients: 12, backlogMax: 300 };
 const service = isShort
   ? {}
   : { max_workers: 8, heartbeat_interval: '500ms', poll_interval: '250ms' };
-/** Most of what is asked for is a pipeline of two quick steps. */
+/** The share of requests that start a pipeline of two quick steps. */
 const WORKFLOW_SHARE = 0.85;
 const workMs = [0, 400] as const;
 const shortMs = [20, 500] as const;

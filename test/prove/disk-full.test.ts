@@ -1,7 +1,7 @@
 /**
- * The disk of the ledger fills up and is freed again, again and again, under load: what cannot be kept
- * is refused and never lost, the server survives, work that ended meanwhile is written down later, and
- * it goes on by itself when there is room.
+ * The disk of the ledger fills up and is freed again and again, under load. What can't be stored is
+ * refused and never lost, and the server survives. Ends of attempts are written later, and the work
+ * continues by itself when there is space.
  */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -44,7 +44,7 @@ async function run({ random }: Trial, disk: Disk) {
   const { faults, counts } = await crashTest.verify();
   if (faults.length > 0) throw new Error(faults.join('\n'));
   const { unknown, crashed, released, repeated, failed, refused, jobs } = counts;
-  // Some of the load is asked to fail and is done again, and nothing else is.
+  // Only the part of the load that is meant to fail is repeated.
   if (unknown + crashed + released > 0 || repeated !== failed)
     throw new Error(`a full disk interrupted work: ${JSON.stringify(counts)}`);
   return { cycles, jobs, refused, recoverMs };
@@ -57,7 +57,7 @@ interface FullDisk {
   readonly server: Server;
 }
 
-/** How long it took from there being room again to the next acknowledgement. */
+/** Returns the time from the moment when there is space to the next acknowledgement. */
 async function fillAndFree({ crashTest, disk, state, server }: FullDisk, random: Random) {
   const running = await crashTest.client.enqueue({ sleep_ms: 500 });
   await crashTest.recorded(running, { phase: 'start' });
@@ -68,7 +68,7 @@ async function fillAndFree({ crashTest, disk, state, server }: FullDisk, random:
     answer = await crashTest.client.enqueue({ padding });
   if (answer?.outcome !== 'refused' || answer.code !== 'LEDGER_UNAVAILABLE')
     throw new Error(`on a full disk: ${JSON.stringify(answer)}`);
-  // The work goes on, but its end cannot be written down yet.
+  // The job continues, but its end can't be written yet.
   await crashTest.recorded(running, { phase: 'end' });
   if (!isShort) await sleep(between(random, 0, 2000));
   if (!server.isAlive) throw new Error('the server did not survive a full disk');

@@ -1,4 +1,7 @@
-/** Command lines that nobody types: an exit code of the catalogue, one error in words, no trace. */
+/**
+ * Unusual command lines: each gets an exit code of the catalogue, one readable error, and no stack
+ * trace.
+ */
 import assert from 'node:assert/strict';
 import { catalogue, DuctileError } from '../../src/base/errors.ts';
 import { commands } from '../../src/cli/commands.ts';

@@ -194,7 +194,7 @@ webhooks:
     for (const { place, message } of issues) {
       assert.match(place, /^f:\d+:\d+$/);
       assert.ok(message.length < 2000 && message !== '');
-      // Faults are read in logs: what a variable holds does not stand in them.
+      // Faults appear in logs, so the value of a variable must not be in them.
       assert.ok(!message.includes(env.TRICK));
     }
     return issues[0]?.message ?? '';

@@ -74,7 +74,7 @@ const json: Target = {
   check(input) {
     const parsed = parseStrictJson(input);
     if (!parsed.ok) return parsed.fault.replace(/^\$\S*/, '$');
-    // As doubles they equal those of JSON.parse; as numbers they equal those of the text.
+    // As doubles they equal the result of JSON.parse; as exact numbers they equal the text.
     const asDoubles = replaceExact(parsed.value, (number) => Number(number.text));
     assert.deepEqual(asDoubles, JSON.parse(input));
     assert.deepEqual(numbersIn(JSON.stringify(parsed.value)), numbersIn(input));

@@ -81,8 +81,8 @@ const signature: Target = {
   },
 };
 
-function isProven(one: Vector, asked: Vector, request: WebhookRequest): boolean {
-  if (one.secret !== asked.secret) return false;
+function isProven(one: Vector, requested: Vector, request: WebhookRequest): boolean {
+  if (one.secret !== requested.secret) return false;
   if (one.preset === 'gitlab') return request.headers.some(([, value]) => value === one.secret);
   if (one.preset !== 'twilio') return request.rawBody.equals(one.request.rawBody);
   return fieldsOf(request) === fieldsOf(one.request) || request.rawBody.equals(one.request.rawBody);
@@ -323,9 +323,9 @@ const eventType: Target = {
   check(input) {
     const request = { ...read('0').request, headers: [['x-github-event', input]] as const };
     const rules = toEventRules({ auth_mode: 'github' });
-    const { event, eventType: said } = readDeliveryEvent(rules, request, {}, undefined);
-    assert.ok((said ?? '').length <= limits.webhookEventTypeChars);
-    // A route can name it exactly: no sign is left that stands for anything else.
+    const { event, eventType: type } = readDeliveryEvent(rules, request, {}, undefined);
+    assert.ok((type ?? '').length <= limits.webhookEventTypeChars);
+    // A route can match it exactly: it contains no character with another meaning.
     assert.match(event ?? 'none', /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/);
     if (event !== undefined) assert.equal(normalizeEvent(event), event);
     return `${said === undefined} ${event === undefined} ${event === said}`;

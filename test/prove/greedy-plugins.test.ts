@@ -1,7 +1,7 @@
 /**
- * A tenant's plugin that takes all it can get: memory in descendants that hide, processes, CPU time
- * and files, several at once. Each attempt ends with its cause, nothing of it stays, and the jobs of
- * everybody else succeed meanwhile.
+ * A tenant's plugin that uses all available resources: memory in hidden descendants, processes, CPU
+ * time and files, several at once. Each attempt ends with its cause, nothing of it remains, and the
+ * jobs of the other tenants succeed meanwhile.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -127,8 +127,8 @@ interface Attacked {
 }
 
 async function attack(tenant: TestTenant, take: string): Promise<Attacked> {
-  const asked = await tenant.post('/plugin/greedy/take', { payload: { take } });
-  const path = `/job/${String(asked.body['job_id'])}`;
+  const response = await tenant.post('/plugin/greedy/take', { payload: { take } });
+  const path = `/job/${String(response.body['job_id'])}`;
   const look = async () => {
     const { body } = await tenant.ask(path);
     return body['completed_at'] === null ? undefined : body;

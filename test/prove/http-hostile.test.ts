@@ -1,8 +1,9 @@
 /**
- * Everything that strangers send: the exact answer, never a 5xx, and everybody else is served. Kinds
- * that need more than one request to be told: 50 and 51 in test/access/tokens.test.ts and
- * test/tenant/isolation.test.ts, 55 in test/ui/hostile.test.ts, 57 in test/plugins/http-fetch-guard.alone.test.ts,
- * 58 and 59 in test/signal/events.test.ts, and slow clients in test/http/slow-clients.test.ts.
+ * Hostile requests: each gets the exact response, never a 5xx, and other clients are served
+ * meanwhile. Some kinds need more than one request: 50 and 51 are in test/access/tokens.test.ts and
+ * test/tenant/isolation.test.ts, 55 in test/ui/hostile.test.ts, 57 in
+ * test/plugins/http-fetch-guard.alone.test.ts, 58 and 59 in test/signal/events.test.ts, and slow
+ * clients in test/http/slow-clients.test.ts.
  */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -80,21 +81,21 @@ async function sendBroken(
   for (let sent = 0; sent < count; sent += AT_ONCE) {
     const batch = Array.from({ length: AT_ONCE }, () => makeBroken(random));
     const answers = batch.map((bytes) => sendBytes(api.port, bytes, true));
-    const [said] = await Promise.all([Promise.all(answers), look()]);
-    for (const [at, answer] of said.entries()) {
-      for (const [, status = ''] of answer.said.matchAll(/^HTTP\/1\.1 (\d{3})/gm)) {
+    const [responses] = await Promise.all([Promise.all(answers), look()]);
+    for (const [at, answer] of responses.entries()) {
+      for (const [, status = ''] of answer.text.matchAll(/^HTTP\/1\.1 (\d{3})/gm)) {
         seen.add(status);
-        const asked = JSON.stringify(batch[at]?.toString('latin1'));
-        if (status.startsWith('5')) expect.fail(`${asked} got ${answer.said}`);
+        const request = JSON.stringify(batch[at]?.toString('latin1'));
+        if (status.startsWith('5')) expect.fail(`${request} got ${answer.text}`);
       }
     }
   }
-  // It did reach something, and not only the parser.
+  // The requests reached the operations, not only the parser.
   expect([...seen]).toEqual(expect.arrayContaining(['200', '400', '401', '404']));
   return { broken: count };
 }
 
-/** Kinds 27 to 30, 32 and 33: who is slow, idle or gone holds up nobody. */
+/** Kinds 27 to 30, 32 and 33: slow, idle and disconnected clients delay no other client. */
 async function holdUp(api: TestApi, look: () => Promise<void>, each: number): Promise<void> {
   const ways: readonly (readonly [bytes: string, isRead: boolean])[] = [
     [`GET /jobs HTTP/1.1\r\n${host}\r\nx-slow: `, true],
@@ -117,7 +118,7 @@ async function holdUp(api: TestApi, look: () => Promise<void>, each: number): Pr
     `${lines(post, host, token, 'content-length: 100')}{`,
     true,
   );
-  expect(short.status === 400 || short.said === '').toBe(true);
+  expect(short.status === 400 || short.text === '').toBe(true);
 }
 
 async function open(api: TestApi, bytes: string, isRead: boolean): Promise<Socket> {
@@ -153,11 +154,11 @@ async function expectFewStreams(api: TestApi, look: () => Promise<void>): Promis
 async function expectPipelined(api: TestApi): Promise<void> {
   const one = lines('GET /healthz HTTP/1.1', host);
   const last = lines('GET /healthz HTTP/1.1', host, 'connection: close');
-  const { said } = await sendBytes(api.port, one.repeat(999) + last, true);
-  expect(said.match(/HTTP\/1\.1 200 OK/g)).toHaveLength(1000);
+  const { text } = await sendBytes(api.port, one.repeat(999) + last, true);
+  expect(text.match(/HTTP\/1\.1 200 OK/g)).toHaveLength(1000);
 }
 
-/** Kind 52: a key stands for one job, however many ask at once, and for one body. */
+/** Kind 52: a key means one job and one body, for any number of simultaneous requests. */
 async function expectOneJob(api: TestApi, key: string): Promise<void> {
   const headers = { 'idempotency-key': key };
   const ask = (body: string) => api.ask('/plugin/echo/poll', { headers, body });

@@ -24,8 +24,8 @@ const FLOOD = isShort ? 400 : 3000;
 const LITTLE = isShort ? 2 : 5;
 const SLOTS = 4;
 /**
- * How many jobs of the flood may start before a job that is due: each slot once for the start that
- * is under way, and once while the tenant's ledger is opened.
+ * The maximum number of flood jobs that start before a due job: each slot once for a start in
+ * progress, and once while the tenant's ledger is opened.
  */
 const OVERTAKEN_MAX = 2 * SLOTS;
 const RSS_KIB_MAX = 512 * 1024;
@@ -110,7 +110,7 @@ async function attemptsOf({ config }: TestPlace, slug: string): Promise<Attempt[
   }
 }
 
-/** Since when it could have been begun is told by how long it waited. */
+/** The job could have started when its wait began. */
 function overtakersOf({ startedAt, queueMs }: Attempt, flooded: readonly Attempt[]): number {
   if (startedAt === null) return 0;
   const begun = fromTimestamp(startedAt);

@@ -1,7 +1,7 @@
 /**
- * The way between one host, or two of three, and the database is held up in one direction or both, or comes
- * and goes, for up to three times as long as the others wait; what was held arrives late, or never. Every
- * second trial has a network for each host, where packets are lost and nobody is told.
+ * The network between the database and one host, or two of three, is delayed in one direction or
+ * both, or intermittently, for up to three times the lease. Delayed data arrives late or never.
+ * Every second trial has a separate network for each host, in which packets are lost silently.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { between, pick, type Random } from '../support/crash/random.ts';
@@ -14,7 +14,7 @@ import { openCluster } from './support/cluster.ts';
 const HOSTS = 3;
 const PARTITIONS = 4;
 const leaseMs = 1500;
-/** For so long a host may believe in a connection of whose end it was not told. */
+/** The longest time in which a host doesn't notice that its connection has ended. */
 const SILENCE_MS = 65_000;
 const requests = [1, 6] as const;
 const workMs = [0, 400] as const;

@@ -1,10 +1,10 @@
 /**
- * Plugins that misbehave, in three languages, started for their request and ahead of it: the right
- * outcome within the time, nobody left behind, no descriptors lost, and a neighbour that is served.
- * Six trials are every kind in every language and mode; each trial takes one for each in turn.
- * Elsewhere: 36 and 42 for every spawner in test/plugin, 40 in secrets.test.ts, 41 in
- * test/plugin/trust.unit.test.ts, 45 in test/plugins/http-fetch-guard.alone.test.ts, and what a second
- * attempt makes of 44 in `*.crash.test.ts`.
+ * Plugins that misbehave, in three languages, started for their request and ahead of it. Each
+ * attempt has the right outcome in time, leaves no processes or descriptors behind, and a neighbour
+ * is served. Six trials are every kind in every language and mode; each trial runs one of each in
+ * turn. Elsewhere: 36 and 42 for every spawner in test/plugin, 40 in secrets.test.ts, 41 in
+ * test/plugin/trust.unit.test.ts, 45 in test/plugins/http-fetch-guard.alone.test.ts, and the second
+ * attempt after 44 in `*.crash.test.ts`.
  */
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,8 +1,9 @@
 /**
- * The power is cut. A server under load writes down, below SQLite, everything that it does to its disk,
- * and is killed; then disks are made as they might be found after a cut at any moment: what was synced is
- * there, and of the rest whatever the seed draws. Each is sound, is a beginning of what happened, and
- * has everything that anybody was told; on some of them the server is started again and does the rest.
+ * Power loss. A server under load records all its disk operations, below SQLite, and is killed.
+ * Then disks are built in the states that a cut at any moment could leave: everything that was
+ * synced, and a random part of the rest. Each is sound, is a prefix of the history, and has
+ * everything that was acknowledged. On some of them the server is started again and completes the
+ * work.
  */
 import { noRules } from '../../src/ledger/rules.ts';
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -15,7 +16,7 @@ import { makeDirectory } from '../support/directory.ts';
 import { preloadLack } from './native/preload.ts';
 import type { DiskEntry } from './power/disk-journal.ts';
 import { cutPower, replay, ways, type Image, type Way } from './power/disk.ts';
-import { serve, type Served, type Told } from './power/served.ts';
+import { serve, type Served, type Observation } from './power/served.ts';
 import { campaign, type Trial } from './support/campaign.ts';
 import type { Figures } from './support/report.ts';
 import { stopSchedule } from './support/cluster.ts';
@@ -77,32 +78,32 @@ async function readRecording(served: Served): Promise<PowerCut> {
   return { served, record: await crashTest.record(), whole, lastRef };
 }
 
-/** Without a cut, the journal tells the very files that are there. */
+/** Without a cut, the journal describes the files exactly. */
 function expectFaithful(image: Image, directory: string): void {
   const state = join(directory, 'state');
   for (const name of readdirSync(state)) {
     const path = join(state, name);
     if (name.endsWith('-shm') || !statSync(path).isFile()) continue;
-    const told = image.get(path);
+    const expected = image.get(path);
     const found = readFileSync(path);
-    if (told?.equals(found) === true) continue;
-    const what = `${found.length} bytes, and the journal tells ${told?.length ?? 'no such file'}`;
-    throw new Error(`the journal does not tell what became of ${name}: it has ${what}`);
+    if (expected?.equals(found) === true) continue;
+    const what = `${found.length} bytes, and the journal has ${expected?.length ?? 'no such file'}`;
+    throw new Error(`the journal does not match ${name}: it has ${what}`);
   }
 }
 
 interface Cut {
   readonly way: Way;
-  /** How many entries there are. */
+  /** The number of entries before the cut. */
   readonly count: number;
-  /** Nothing that was told from then on is owed. */
+  /** Acknowledgements from this time on don't count. */
   readonly atMs: number;
 }
 
-/** At any moment, or at the one at which somebody has just been told something. */
+/** Selects a random moment, or one right after an acknowledgement. */
 function drawCut({ served: { entries, answers, successes } }: PowerCut, random: Random): Cut {
-  const { atMs: toldMs } = pick<Told<unknown>>([...answers, ...successes], random);
-  const next = entries.findIndex(({ atMs }) => atMs > toldMs);
+  const { atMs: observedMs } = pick<Observation<unknown>>([...answers, ...successes], random);
+  const next = entries.findIndex(({ atMs }) => atMs > observedMs);
   const count = random() < 0.5 && next >= 0 ? next : between(random, 0, entries.length);
   return { way: pick(ways, random), count, atMs: entries[count]?.atMs ?? Infinity };
 }
@@ -130,7 +131,7 @@ async function expectSound(powerCut: PowerCut, cut: Cut, random: Random): Promis
   throw new Error(`${way} of ${count} entries: ${faults.slice(0, FAULTS_SHOWN).join('\n')}`);
 }
 
-/** A disk that does not do what it says must be told from one that does: after how many it was. */
+/** A disk that doesn't sync must be detected. Returns the number of disks until then. */
 async function findPlanted(powerCut: PowerCut, plant: Plant, random: Random): Promise<number> {
   for (let disks = 1; disks <= PLANTED_MAX; disks += 1) {
     const cut = drawCut(powerCut, random);
@@ -149,7 +150,7 @@ async function verify(powerCut: PowerCut, { atMs }: Cut, image: Image): Promise<
     const problems = await ledger.check();
     await ledger.close();
     const part = await readStory(place);
-    const owed = served.answers.filter((told) => told.atMs < atMs).flatMap(idsOf);
+    const owed = served.answers.filter((fact) => fact.atMs < atMs).flatMap(idsOf);
     return [
       ...problems,
       ...comparePart(part, whole, { owed, lastRef, hasOneWriter: true }),
@@ -174,7 +175,7 @@ function findForgotten({ jobs }: Story, { successes }: Served, atMs: number): st
     jobs.filter(({ status }) => status === 'succeeded').map(({ id }) => id),
   );
   return successes
-    .filter((told) => told.atMs < atMs && !succeeded.has(told.what))
+    .filter((fact) => fact.atMs < atMs && !succeeded.has(fact.what))
     .map(({ what }) => `${what} was told to have succeeded, and has not`);
 }
 
@@ -231,7 +232,7 @@ function placeOf(directory: string) {
   return { kind: 'sqlite', path: join(directory, 'state/ledger.db') } as const;
 }
 
-/** How often the journal of the ledger was put into its file. */
+/** The number of times the ledger's journal was checkpointed into its file. */
 function countFolds(entries: readonly DiskEntry[]): number {
   const ledger = entries.find(({ kind, name }) => kind === 'opened' && name.endsWith('/ledger.db'));
   return entries.filter(({ kind, file }) => kind === 'syncEnded' && file === ledger?.file).length;

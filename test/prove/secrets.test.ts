@@ -1,7 +1,7 @@
 /**
- * Secrets that are planted wherever somebody may have them (credentials, environment, configuration,
- * deliveries) and that a plugin repeats in every way it can: none is found in the database's
- * files, its backup, logs, signals, answers of the API or pages.
+ * Secrets in every possible place (credentials, environment, configuration, deliveries), which a
+ * plugin repeats in every possible way. None is found in the database's files, its backup, logs,
+ * signals, responses of the API or pages.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ import { campaign } from './support/campaign.ts';
 /** The complete number of trials. */
 const SLICES = 16;
 
-/** Repeats what it was given: as its answer, as logs, in keys, in lines that are no answer at all. */
+/** Repeats its input: as its response, as logs, in keys, and in lines that are not a response. */
 const leaky = python(`
 import base64, re, urllib.parse
 def ways(value):
@@ -34,33 +34,34 @@ def ways(value):
     strict = urllib.parse.quote(value, safe="")
     yield from (strict, re.sub("%..", lambda code: code[0].lower(), strict), urllib.parse.quote(strict, safe=""))
     yield json.dumps(json.dumps({"inner": json.dumps(value)}))
-values = list(request["config"]["given"].values()) + list(os.environ.values())
-told = [way for value in values for way in ways(value)]
+values = list(request["config"]["canaries"].values()) + list(os.environ.values())
+texts = [way for value in values for way in ways(value)]
 how = payload.get("how")
 if how == "stderr":
-    for line in told: sys.stderr.write(line + "\\n")
+    for line in texts: sys.stderr.write(line + "\\n")
     sys.exit(3)
 if how == "garbage":
-    print("not JSON", *told)
+    print("not JSON", *texts)
     sys.exit(0)
-if how == "error": fail("refused " + " ".join(told[:200]))
-ok(" ".join(told), logs=[{"level": "warn", "message": line} for line in told],
-  events=[{"type": "thing.told", "payload": {"deep": [{"as": told}], **{line: 1 for line in told[:50]}}}],
-  state_updates={"last": told})`);
+if how == "error": fail("refused " + " ".join(texts[:200]))
+ok(" ".join(texts), logs=[{"level": "warn", "message": line} for line in texts],
+  events=[{"type": "thing.told", "payload": {"deep": [{"as": texts}], **{line: 1 for line in texts[:50]}}}],
+  state_updates={"last": texts})`);
 
 campaign('secrets', { trials: 1, timeoutMs: 300_000 }, async ({ random, index }) => {
-  const given = makeCanaries(random).filter((_, at) => at % SLICES === index % SLICES);
-  const [environment, token, hook] = makeCanaries(random);
-  if (environment === undefined || token === undefined || hook === undefined) throw new Error();
+  const canaries = makeCanaries(random).filter((_, at) => at % SLICES === index % SLICES);
+  const [environment, token, webhookSecret] = makeCanaries(random);
+  if (environment === undefined || token === undefined || webhookSecret === undefined)
+    throw new Error();
   process.env['DUCTILE_CANARY'] = environment.value;
   const directory = await makeDirectory();
   const database = index % 2 === 1 ? 'postgres' : 'sqlite';
-  const api = await start({ given, token, hook, database });
+  const api = await start({ canaries, token, webhookSecret, database });
   try {
-    await plant(api, given);
+    await plant(api, canaries);
     for (const how of ['ok', 'stderr', 'garbage', 'error']) await runLeaky(api, how);
     const sinks = await readSinks(api, directory);
-    const planted = [...given, environment, token, hook];
+    const planted = [...canaries, environment, token, webhookSecret];
     expect(findLeaks(sinks, planted)).toEqual([]);
     expect(sinks['table job_log']).toContain('[credential:');
     const searched = Object.values(sinks).reduce((sum, text) => sum + text.length, 0);
@@ -73,14 +74,14 @@ campaign('secrets', { trials: 1, timeoutMs: 300_000 }, async ({ random, index })
 });
 
 interface Setting {
-  readonly given: readonly Canary[];
+  readonly canaries: readonly Canary[];
   readonly token: Canary;
-  readonly hook: Canary;
+  readonly webhookSecret: Canary;
   readonly database: 'sqlite' | 'postgres';
 }
 
-function start({ given, token, hook, database }: Setting): Promise<TestApi> {
-  const references = given.map(({ name }) => [name, `credential:${name}`] as const);
+function start({ canaries, token, webhookSecret, database }: Setting): Promise<TestApi> {
+  const references = canaries.map(({ name }) => [name, `credential:${name}`] as const);
   const tokens = [
     { name: 'owner', token: OWNER, scopes: ['*'] },
     { name: 'other', token: token.value, scopes: ['jobs:ro'] },
@@ -94,10 +95,10 @@ function start({ given, token, hook, database }: Setting): Promise<TestApi> {
   return startApi({
     database,
     api: { auth: { tokens } },
-    tokens: [{ name: 'hook', key: hook.value, scopes: [] }],
+    tokens: [{ name: 'hook', key: webhookSecret.value, scopes: [] }],
     webhooks: { listen: '127.0.0.1:0', endpoints: [endpoint] },
     plugins: {
-      leaky: { config: { given: Object.fromEntries(references) }, retry: { max_attempts: 1 } },
+      leaky: { config: { canaries: Object.fromEntries(references) }, retry: { max_attempts: 1 } },
     },
     routes: [{ event_type: 'thing.told', to: 'echo' }],
     prepare: async (directory) => {
@@ -107,8 +108,8 @@ function start({ given, token, hook, database }: Setting): Promise<TestApi> {
   });
 }
 
-async function plant(api: TestApi, given: readonly Canary[]): Promise<void> {
-  for (const { name, value } of given) {
+async function plant(api: TestApi, canaries: readonly Canary[]): Promise<void> {
+  for (const { name, value } of canaries) {
     const reply = await api.ask('/credentials', { body: JSON.stringify({ name, value }) });
     expect([name, reply.status]).toEqual([name, 200]);
   }
@@ -160,7 +161,7 @@ function findLeaks(sinks: Readonly<Record<string, string>>, planted: readonly Ca
   return planted.flatMap(({ name, value }) =>
     Object.entries(encodingsOf(value)).flatMap(([encoding, text]) =>
       Object.entries(sinks)
-        .filter(([, kept]) => kept.includes(text) || kept.includes(inLatin1(text)))
+        .filter(([, content]) => content.includes(text) || content.includes(inLatin1(text)))
         .map(([sink]) => `${name} (${value.slice(0, 8)}…) as ${encoding} in ${sink}`),
     ),
   );

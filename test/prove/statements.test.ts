@@ -1,7 +1,7 @@
 /**
- * The nth statement of everything that can be asked of a ledger fails, once or from then on, in every
- * way that a database fails: what was asked for has happened or nothing has, whoever asked is told
- * which, and asking again when the fault is gone does it.
+ * The nth statement of every request to a ledger fails, once or from then on, with every kind of
+ * database error. The request has happened completely or not at all, the caller learns which, and a
+ * repetition after the fault succeeds.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { DuctileError, messageOf } from '../../src/base/errors.ts';
@@ -10,7 +10,7 @@ import { tables, type Row, type TableName } from '../../src/ledger/dialect.ts';
 import { openBench, range, type Bench, type Kind } from '../support/ledger/bench.ts';
 import { draft } from '../support/ledger/drafts.ts';
 import { reading } from './statements/reading.ts';
-import type { Scene, Verb, World } from './statements/scene.ts';
+import type { Scenario, Verb, World } from './statements/scenario.ts';
 import { hurry, strikePostgres, strikeSqlite, type Striker } from './statements/strike.ts';
 import { ways } from './statements/ways.ts';
 import { writing } from './statements/writing.ts';
@@ -19,9 +19,9 @@ import { campaign, type Trial } from './support/campaign.ts';
 /** All of them: leaving is no question. */
 const verbs = { reading, writing } satisfies {
   reading: object;
-  writing: Record<Exclude<Verb, keyof typeof reading | 'close'>, Scene>;
+  writing: Record<Exclude<Verb, keyof typeof reading | 'close'>, Scenario>;
 };
-const scenes: readonly (readonly [string, Scene])[] = [
+const scenarios: readonly (readonly [string, Scenario])[] = [
   ...Object.entries(verbs.reading).map(
     ([name, read]) => [name, ({ ledger }: World) => Promise.resolve(() => read(ledger))] as const,
   ),
@@ -68,7 +68,7 @@ const faults: Readonly<Record<Kind, readonly Fault[]>> = {
   ],
 };
 
-/** How many of them one trial plays; the short form plays few. */
+/** The number of fault combinations per trial; the short form has few. */
 const perTrial: Readonly<Record<Kind, number>> =
   process.env['DUCTILE_PROVE'] === undefined
     ? { sqlite: 15, postgres: 4 }
@@ -76,10 +76,10 @@ const perTrial: Readonly<Record<Kind, number>> =
 
 interface Chosen extends Pick<Play, 'fault' | 'forEver'> {
   readonly kind: Kind;
-  readonly part: readonly (readonly [string, Scene])[];
+  readonly part: readonly (readonly [string, Scenario])[];
 }
 
-/** Every fault, once and for ever, at every scene: trials go through all of it, one part after another. */
+/** Every fault, once and permanent, in every scenario: successive trials cover all combinations. */
 const chosen: Readonly<Record<Kind, readonly Chosen[]>> = {
   sqlite: choose('sqlite'),
   postgres: choose('postgres'),
@@ -94,8 +94,8 @@ campaign('statements', { trials: 3, timeoutMs: 120_000 }, (trial) => {
 
 function choose(kind: Kind): Chosen[] {
   const size = perTrial[kind];
-  const parts = range(Math.ceil(scenes.length / size)).map((at) =>
-    scenes.slice(at * size, (at + 1) * size),
+  const parts = range(Math.ceil(scenarios.length / size)).map((at) =>
+    scenarios.slice(at * size, (at + 1) * size),
   );
   const modes = [true, false];
   return faults[kind].flatMap((fault) =>
@@ -104,15 +104,16 @@ function choose(kind: Kind): Chosen[] {
 }
 
 async function run({ random }: Trial, { kind, fault, forEver, part }: Chosen, share: number) {
-  // Before the ledger is opened: it is seen then who begins transactions.
+  // The fault is installed before the ledger is opened, so that it sees which connection begins a
+  // transaction.
   const striker = fault.strike();
   const bench = await openBench(kind);
   if (forEver && kind === 'postgres') hurry();
   const withNeighbour = kind === 'sqlite' && random() < 0.5;
-  const sums = { scenes: 0, statements: 0, refused: 0, absorbed: 0, uncertain: 0 };
-  for (const [name, scene] of part) {
-    const found = await loop({ bench, name, scene, fault, striker, forEver, withNeighbour });
-    sums.scenes += 1;
+  const sums = { scenarios: 0, statements: 0, refused: 0, absorbed: 0, uncertain: 0 };
+  for (const [name, scenario] of part) {
+    const found = await loop({ bench, name, scenario, fault, striker, forEver, withNeighbour });
+    sums.scenarios += 1;
     for (const key of ['statements', 'refused', 'absorbed', 'uncertain'] as const)
       sums[key] += found[key];
   }
@@ -122,7 +123,7 @@ async function run({ random }: Trial, { kind, fault, forEver, part }: Chosen, sh
 interface Play {
   readonly bench: Bench;
   readonly name: string;
-  readonly scene: Scene;
+  readonly scenario: Scenario;
   readonly fault: Fault;
   readonly striker: Striker;
   readonly forEver: boolean;
@@ -170,8 +171,8 @@ interface Stand {
   readonly before: Dump;
 }
 
-async function setUp({ bench, scene }: Play): Promise<Stand> {
-  const verb = await scene({ ...bench, name: makeId() });
+async function setUp({ bench, scenario }: Play): Promise<Stand> {
+  const verb = await scenario({ ...bench, name: makeId() });
   return { verb, before: await bench.dump() };
 }
 
@@ -192,7 +193,7 @@ async function ask({ bench, striker, forEver, withNeighbour }: Play, stand: Stan
 
 type Dump = Record<TableName, Row[]>;
 
-/** How many rows of which status came or went in each table, and whether any other changed. */
+/** The number of added and removed rows by table and status, and other changes. */
 function changeOf(before: Dump, after: Dump): Record<string, number> {
   const change: Record<string, number> = {};
   const count = (table: TableName, rows: readonly Row[], by: number): void => {

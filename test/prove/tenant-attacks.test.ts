@@ -1,7 +1,8 @@
 /**
- * A tenant that runs a hostile plugin through the real service. It attacks plugins, packages and the
- * program, the state and its keys, sockets of the same user, files of other attempts, and the service's
- * process. Nothing that it does reaches the host or another tenant, whoever the service runs as.
+ * A tenant that runs a hostile plugin through the real service. It attacks plugins, packages and
+ * the program, the state and its keys, sockets of the same user, files of other attempts, and the
+ * service's process. None of its attacks reaches the host or another tenant, for any user of the
+ * service.
  */
 import { chownSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';

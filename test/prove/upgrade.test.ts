@@ -1,7 +1,7 @@
 /**
- * A newer version of the program takes the place of an older one, under load: host after host on
- * PostgreSQL, where the older ones go of themselves when the schema is no longer theirs, and on SQLite,
- * where one dies or stops and the other goes on with its file. Whoever is older than the ledger is refused.
+ * A newer version of the program replaces an older one under load. On PostgreSQL, host after host:
+ * the older ones stop by themselves when the schema is newer than theirs. On SQLite, one dies or
+ * stops, and the other continues with its file. A program older than the ledger is refused.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, expect } from 'vitest';
@@ -19,7 +19,7 @@ import { openCluster, type Cluster } from './support/cluster.ts';
 const HOSTS = isShort ? 1 : 3;
 const requests = [1, 6] as const;
 const workMs = [0, 300] as const;
-/** How long somebody who migrates is let do so before it is killed, and how often. */
+/** The time until a migrating server is killed, and the rate of such kills. */
 const earlyMs = [20, 700] as const;
 const EARLY = isShort ? 0 : 0.4;
 const KILLED = isShort ? 0 : 0.4;
@@ -29,7 +29,7 @@ const PATIENCE_MS = 60_000;
 /** A version that doesn't know newer ones continues as if nothing had happened. */
 const unawareMs = 2000;
 
-/** How an older host ends; most are left alone. */
+/** The ways in which an older host ends; most end by themselves. */
 const ways = ['drain', 'drain', 'kill', 'stop'] as const;
 
 const pairs: Programs[] = [];
@@ -83,7 +83,7 @@ async function rollOver(upgrade: Upgrade): Promise<void> {
   if (random() < KILLED) await restart(cluster, between(random, 0, HOSTS - 1));
   const first = between(random, 0, HOSTS - 1);
   const older = [...cluster.hosts];
-  // It comes beside all of them, or when one has gone.
+  // The newer host joins all the others, or replaces one that ended.
   if (!isShort && random() < 0.5) await end(upgrade, first, pick(['kill', 'stop'], random));
   const left = older.filter(({ isAlive }) => isAlive);
   const goings = left.map((host) => cluster.disturb('goings', () => host.exited));
@@ -174,7 +174,7 @@ async function letGo({ cluster, programs, tally }: Upgrade, host: Server): Promi
   await cluster.disturb('stops', () => host.stop());
 }
 
-/** It touches nothing. */
+/** An older program must refuse to start, and change nothing. */
 async function expectOlderRefused({ cluster, programs, tally }: Upgrade): Promise<void> {
   await expectRefusal(cluster.crashTest.launch(undefined, undefined, programs.older));
   tally.refusals += 1;

@@ -10,11 +10,11 @@ import { succeeds } from '../support/plugin-program.ts';
 import { campaign, type Trial } from './support/campaign.ts';
 import type { Figures } from './support/report.ts';
 
-/** How many kills a trial has, and after how many deliveries that were taken each of them comes at most. */
+/** The number of kills in a trial, and the maximum number of accepted deliveries before each. */
 const short = { kills: 5, takenMax: 1 };
 const long = { kills: 40, takenMax: 40 };
 const PATIENCE_MS = 60_000;
-/** How long a server goes on after it took something. */
+/** The time from an accepted delivery to the kill. */
 const workMs = [0, 300] as const;
 
 campaign(

@@ -15,7 +15,7 @@ import { campaign, isShort, type Trial } from './support/campaign.ts';
 import type { Figures } from './support/report.ts';
 import { openCluster, type Cluster } from './support/cluster.ts';
 
-/** How many are frozen at a time, and how often. */
+/** The number of hosts, of frozen hosts at a time, and of rounds. */
 const { HOSTS, VICTIMS, ROUNDS } = isShort
   ? { HOSTS: 3, VICTIMS: 1, ROUNDS: 1 }
   : { HOSTS: 4, VICTIMS: 3, ROUNDS: 8 };
@@ -30,7 +30,10 @@ const leases = [0.5, 5] as const;
 const requests = [1, 6] as const;
 const workMs = [0, 400] as const;
 const NTH_MAX = 8;
-/** In how many trials the helper is frozen, too: nobody can end what it had started, so plugins may overlap. */
+/**
+ * The share of trials in which the helper is frozen, too: its processes can't be ended then, so
+ * plugins may overlap.
+ */
 const WHOLE_SHARE = 0.3;
 /** A point that is not reached in this time is not waited for. */
 const POINT_MS = 3000;

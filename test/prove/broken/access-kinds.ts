@@ -64,7 +64,7 @@ async function deliver(installation: Installation, secret: string): Promise<numb
   return response.status;
 }
 
-/** Adds a webhook that the plugin answers, and returns its secret. */
+/** Adds a webhook for the plugin, and returns its secret. */
 async function addWebhook({ client }: Installation): Promise<string> {
   const hook = {
     title: 'Deploys',

@@ -15,25 +15,25 @@ export async function makeAgentOperator(directory: string): Promise<Operator> {
   const person = await makeOperator({ directory }, 'variable');
   const agent = await connectAgent(directory);
   const answers: Answer[] = [];
-  const call = async (name: string, given: JsonObject): Promise<JsonObject> => {
-    const { isError, text, data } = await agent.call(name, given);
-    const line = `${name} ${JSON.stringify(given)}`;
+  const call = async (name: string, input: JsonObject): Promise<JsonObject> => {
+    const { isError, text, data } = await agent.call(name, input);
+    const line = `${name} ${JSON.stringify(input)}`;
     const [stdout, stderr] = isError ? ['', text] : [text, ''];
     answers.push({ line, code: isError ? 1 : 0, stdout, stderr });
     return data;
   };
   return {
     answers,
-    async run(line, input) {
+    async run(line, secret) {
       const calls = line.split(' && ').map(toCall);
-      if (input !== undefined || calls.includes(undefined)) {
-        const answer = await person.run(line, input);
+      if (secret !== undefined || calls.includes(undefined)) {
+        const answer = await person.run(line, secret);
         answers.push(answer);
         return answer;
       }
       let failed: Answer | undefined;
-      for (const { name, given } of calls.filter((one) => one !== undefined)) {
-        await call(name, given);
+      for (const { name, input } of calls.filter((one) => one !== undefined)) {
+        await call(name, input);
         const last = answers.at(-1);
         if (last !== undefined && last.code !== 0) failed ??= last;
       }
@@ -62,7 +62,7 @@ async function connectAgent(directory: string): Promise<Agent> {
 
 interface ToolCall {
   readonly name: string;
-  readonly given: JsonObject;
+  readonly input: JsonObject;
 }
 
 /** Reads a command as the tool that does the same; undefined where no tool does. */
@@ -72,7 +72,7 @@ export function toCall(line: string): ToolCall | undefined {
   const found = findCommand(words);
   if (found === undefined) return undefined;
   const { command, rest } = found;
-  const given: Record<string, unknown> = {};
+  const input: Record<string, unknown> = {};
   const positionals = [...(command.positionals ?? [])];
   for (let index = 0; index < rest.length; index += 1) {
     const word = rest[index] ?? '';
@@ -83,9 +83,9 @@ export function toCall(line: string): ToolCall | undefined {
     if (schema === undefined) return undefined;
     const isSwitch = schema.types.every((type) => type === 'boolean');
     if (word.startsWith('--') && !isSwitch) index += 1;
-    given[field] = isSwitch ? true : toValue(rest[index] ?? '', schema.types);
+    input[field] = isSwitch ? true : toValue(rest[index] ?? '', schema.types);
   }
-  return { name: operationToolName(command.name), given: given as JsonObject };
+  return { name: operationToolName(command.name), input: input as JsonObject };
 }
 
 function findCommand(

@@ -16,13 +16,13 @@ export interface Breakage {
   start?(installation: Installation): Promise<void>;
   /** Breaks the installation as it happens in life, and waits until it is broken. */
   break(installation: Installation): Promise<Broken>;
-  /** The service that answers `why` is another one, which has no such finding. */
+  /** True if `why` is answered by another service, which doesn't have the finding. */
   readonly isUnexplained?: boolean;
   /** The expected content of one finding of `doctor`. */
   readonly finding: ExpectedFinding;
 }
 
-/** How the rest of the story goes. */
+/** The steps of the repair. */
 export interface Broken {
   /**
    * A repair that no command does: the edit, the file or the decision that the finding's `fix` asks
@@ -31,9 +31,9 @@ export interface Broken {
   byHand?(finding: Finding): Promise<void>;
   /** Fills in what only the operator knows, such as where a backup is. */
   adapt?(command: string): string;
-  /** The secret that a command asks for, which no answer shows. */
+  /** The secret that a command prompts for; no output contains it. */
   input?(finding: Finding): string;
-  /** Rejects unless the work goes on. */
+  /** Rejects unless the installation works again. */
   works(): Promise<void>;
 }
 
@@ -151,16 +151,16 @@ function findUrgent(findings: readonly Finding[], { finding }: Breakage): Findin
 }
 
 function judgeFinding(finding: Finding, expected: ExpectedFinding): string[] {
-  const said = {
+  const actual = {
     message: finding.message,
     evidence: finding.evidence ?? '',
     fix: finding.fix,
     command: finding.commands[0] ?? '',
   };
-  return Object.entries(said)
-    .filter(([part, text]) => !expected[part as keyof typeof said].test(text))
+  return Object.entries(actual)
+    .filter(([part, text]) => !expected[part as keyof typeof actual].test(text))
     .map(([part, text]) => {
-      const pattern = String(expected[part as keyof typeof said]);
+      const pattern = String(expected[part as keyof typeof actual]);
       return `the ${part} of ${finding.id} is "${text}", which ${pattern} does not match`;
     });
 }
@@ -180,7 +180,7 @@ async function waitUntilFound(
   throw new Error(`doctor never named ${expected.id}; it said:\n${listFindings(last)}`);
 }
 
-/** Findings may go with the next look of the service; whoever follows them waits a moment, too. */
+/** The service may remove a finding only at its next check, so this waits for a moment. */
 async function waitUntilGone(installation: Installation, { id }: Finding): Promise<void> {
   const until = performance.now() + GONE_MS;
   while (performance.now() < until) {

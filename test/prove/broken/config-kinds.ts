@@ -1,4 +1,4 @@
-/** Configurations that are wrong, old, or those of somebody else. */
+/** Configurations that are invalid, outdated, or belong to another user. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { shell, succeeds } from '../../support/plugin-program.ts';
 import { launch } from '../../support/crash/server.ts';
@@ -64,7 +64,7 @@ export const changedOnDisk: Breakage = {
   },
 };
 
-/** Answers each event with one of the given type. */
+/** Responds to each event with one of this type. */
 const echoes = (type: string): string =>
   shell(`cat > /dev/null
 echo '{"status":"ok","result":"done","events":[{"type":"${type}","payload":{}}]}'`);

@@ -1,11 +1,11 @@
-/** An operator on call: types commands, reads the answers, and keeps count of both. */
+/** An operator on call: runs commands, reads their output, and counts both. */
 import { execFile } from 'node:child_process';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { JsonObject } from '../../../src/base/json.ts';
 import { root } from '../../support/crash/server.ts';
 
-/** An answer that no person and no agent has to scroll through. */
+/** The size of an output that nobody has to scroll through. */
 export const ANSWER_BYTES_MAX = 8192;
 
 export interface Finding {
@@ -30,11 +30,11 @@ export interface Answer {
   readonly stderr: string;
 }
 
-/** How the operator says which installation is meant. */
+/** The way in which the operator selects the installation. */
 export type Naming = 'flag' | 'variable';
 
 export interface Operator {
-  /** Every answer so far. */
+  /** The results of all commands so far. */
   readonly answers: readonly Answer[];
   /** Runs one line of a shell, exactly as it is; `input` is typed where it asks for a secret. */
   run(line: string, input?: string): Promise<Answer>;

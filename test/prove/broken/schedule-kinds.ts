@@ -1,4 +1,4 @@
-/** Schedules and pauses: work that nobody starts, and nothing fails. */
+/** Schedules and pauses: work that isn't started although nothing fails. */
 import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import type { JsonObject } from '../../../src/base/json.ts';

@@ -1,4 +1,7 @@
-/** Work that stands still: halted runs, approvals, dead and hanging jobs, keys that are held. */
+/**
+ * Work that doesn't continue: halted runs, pending approvals, dead and hanging jobs, and keys that
+ * are held.
+ */
 import { rm } from 'node:fs/promises';
 import { eventually } from '../../support/instance.ts';
 import { shell, succeeds } from '../../support/plugin-program.ts';

@@ -151,7 +151,7 @@ describe('recovery', () => {
       { kind: 'plugin', atMs: 7000, jobId: 'j' },
     ] as const;
     const record = [
-      // Begun before the kill, though it wrote after it.
+      // The attempt began before the kill, although it wrote after it.
       line('i', { born: 990, at: 1010 }),
       line('j', { born: 1300, at: 1400 }),
       line('i', { born: 5700, at: 5800 }),

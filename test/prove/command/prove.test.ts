@@ -13,7 +13,7 @@ echo done >> ../../notes
 echo '{"status":"ok","result":"noted","events":[{"type":"noted","payload":{"items":[1,2]}}]}'
 `;
 
-async function makeScene(database: Database = 'sqlite'): Promise<TestPlace> {
+async function makeInstallation(database: Database = 'sqlite'): Promise<TestPlace> {
   return await makePlace({
     database,
     plugins: { notes: { program: noteAndAnswer } },
@@ -39,7 +39,7 @@ describe('with a server that runs', () => {
     'kills a copy of it, finds nothing lost, and changes nothing of the original',
     { timeout: 180_000 },
     async () => {
-      const place = await makeScene();
+      const place = await makeInstallation();
       const { ledger, run: runJob, engine } = await place.start();
       await runJob('notes');
       const life = { pipeline: 'fan', payload: {}, submittedBy: 'api', actor: 'test' } as const;
@@ -74,7 +74,7 @@ describe('with a server that runs', () => {
 });
 
 test('a ledger on PostgreSQL is rehearsed on a copy in a file, which is said', async () => {
-  const place = await makeScene('postgres');
+  const place = await makeInstallation('postgres');
   await (await place.start()).run('notes');
   const { out } = await prove(place, '--dry-run');
   expect(out).toContain('A copy of the ledger would be worked on: 1 jobs, 0 runs.');
@@ -84,7 +84,7 @@ test('a ledger on PostgreSQL is rehearsed on a copy in a file, which is said', a
 
 describe('without one', () => {
   test('says what it would do, and what it does not know', async () => {
-    const place = await makeScene();
+    const place = await makeInstallation();
     const plan = await prove(place, '--dry-run');
     expect(plan.out.split('\n')).toEqual([
       'A copy of the ledger would be worked on: 0 jobs, 0 runs.',

@@ -36,7 +36,7 @@ const filler = JSON.stringify({ filler: 'x'.repeat(500) });
 
 export interface Damage {
   readonly name: string;
-  /** The code that must be told; undefined where it depends on what was hit. */
+  /** The expected error code; undefined if it depends on the damaged part. */
   readonly code?: string;
   readonly apply: (path: string, random: Random) => void;
 }
@@ -122,9 +122,9 @@ function cutPages(bytes: Buffer, random: Random): Buffer {
 
 function swapPages(bytes: Buffer, random: Random): Buffer {
   const [one, two] = [page(bytes, random), page(bytes, random)];
-  const kept = Buffer.from(one);
+  const copy = Buffer.from(one);
   two.copy(one);
-  kept.copy(two);
+  copy.copy(two);
   return bytes;
 }
 

@@ -8,10 +8,12 @@ import { makePlace } from '../../support/instance.ts';
 import type { Trial } from '../support/campaign.ts';
 import { damages, makeLedgerFile, noise } from './ledger.ts';
 
-interface Scene {
-  /** It ends with this; undefined: it starts, or ends with one of the ledger's. */
+interface DamageCase {
+  /**
+   * The expected error code; undefined if the program starts, or ends with a code of the ledger.
+   */
   readonly code?: ErrorCode;
-  /** It starts all the same. */
+  /** True if the program starts despite the damage. */
   readonly starts?: boolean;
   readonly damage: (place: Place, random: Random) => void;
 }
@@ -24,7 +26,7 @@ interface Place {
 
 const MIB = 1024 * 1024;
 
-const scenes: Readonly<Record<string, Scene>> = {
+const damageCases: Readonly<Record<string, DamageCase>> = {
   ...Object.fromEntries(
     damages.map(({ name, code, apply }) => [
       `ledger: ${name}`,
@@ -71,9 +73,9 @@ const scenes: Readonly<Record<string, Scene>> = {
   },
 };
 
-/** A trial tries some of them; the next one goes on behind them. */
+/** Tries the next `count` cases; the next trial continues after them. */
 export async function tryProgram({ index, random }: Trial, count: number) {
-  const names = Object.keys(scenes);
+  const names = Object.keys(damageCases);
   const sums = { programs: 0, programsRefused: 0 };
   for (let offset = 0; offset < count; offset += 1) {
     const name = names[(index * count + offset) % names.length] ?? '';
@@ -84,35 +86,36 @@ export async function tryProgram({ index, random }: Trial, count: number) {
 }
 
 async function tryOne(name: string, random: Random): Promise<boolean> {
-  const scene = scenes[name];
-  if (scene === undefined) throw new Error(`there is no scene ${name}`);
+  const damageCase = damageCases[name];
+  if (damageCase === undefined) throw new Error(`there is no case ${name}`);
   const { directory } = await makePlace({ database: 'sqlite' });
   mkdirSync(join(directory, 'plugins'));
   const state = join(directory, 'state');
   mkdirSync(state, { recursive: true });
   const place = { config: join(directory, 'config.yaml'), ledger: join(state, 'ledger.db'), state };
   await makeLedgerFile(place.ledger);
-  scene.damage(place, random);
+  damageCase.damage(place, random);
   const server = launch(directory);
   const isReady = await server.ready.then(
     () => true,
     () => false,
   );
   const { code: exit, signal } = await server.stop();
-  const said = server.complaints;
+  const output = server.complaints;
   const fault = (what: string): Error =>
-    new Error(`${name}: ${what} (exit ${signal ?? exit}): ${said.slice(0, 500)}`);
+    new Error(`${name}: ${what} (exit ${signal ?? exit}): ${output.slice(0, 500)}`);
   if (isReady) {
-    if (scene.code !== undefined) throw fault('it started');
+    if (damageCase.code !== undefined) throw fault('it started');
     if (exit !== 0) throw fault('it did not end well');
     return false;
   }
-  if (scene.starts === true) throw fault('it did not start');
-  const told = (Object.keys(catalogue) as ErrorCode[]).find((code) => said.includes(code));
-  if (told === undefined || told === 'INTERNAL') throw fault('no diagnosis');
-  if (scene.code !== undefined && told !== scene.code) throw fault(`told as ${told}`);
-  const { exit: expected } = catalogue[told];
-  if (exit !== expected) throw fault(`${told} ends with ${expected}`);
-  if (!/^to do: +\S/m.test(said)) throw fault('without a hint');
+  if (damageCase.starts === true) throw fault('it did not start');
+  const errorCode = (Object.keys(catalogue) as ErrorCode[]).find((code) => output.includes(code));
+  if (errorCode === undefined || errorCode === 'INTERNAL') throw fault('no diagnosis');
+  if (damageCase.code !== undefined && errorCode !== damageCase.code)
+    throw fault(`reported as ${errorCode}`);
+  const { exit: expected } = catalogue[errorCode];
+  if (exit !== expected) throw fault(`${errorCode} ends with ${expected}`);
+  if (!/^to do: +\S/m.test(output)) throw fault('without a hint');
   return true;
 }

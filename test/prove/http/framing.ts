@@ -1,4 +1,4 @@
-/** Kinds 1 to 20: where a request begins and ends, and what its head may say. */
+/** Kinds 1 to 20: the bounds of a request, and the content of its head. */
 import { get, host, lines, post, token, type Hostile } from './hostile.ts';
 
 const chunked = 'transfer-encoding: chunked';

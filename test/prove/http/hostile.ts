@@ -27,43 +27,43 @@ export interface Answer {
   readonly head: string;
   readonly body: string;
   /** All that came. */
-  readonly said: string;
+  readonly text: string;
 }
 
 /**
- * Sends bytes and waits for the first whole answer, or until the server hangs up. With `isAll` it
- * says that nothing more will come, so that nobody waits for the rest of a request.
+ * Sends bytes and waits for the first complete response, or until the server disconnects. `isAll`
+ * closes the sending side, so that the server doesn't wait for the rest of a request.
  */
 export function sendBytes(port: number, bytes: string | Buffer, isAll = false): Promise<Answer> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1');
-    let said = '';
+    let text = '';
     socket.setEncoding('latin1').on('data', (chunk: string) => {
-      said += chunk;
-      if (isStream(said) || (!isAll && isWhole(said))) socket.destroy();
+      text += chunk;
+      if (isStream(text) || (!isAll && isWhole(text))) socket.destroy();
     });
-    // A server that hangs up while more is on its way is what is looked at, not a fault.
+    // It is expected that a server disconnects before it has read everything.
     socket.on('error', () => undefined);
-    socket.on('close', () => resolve(toAnswer(said)));
+    socket.on('close', () => resolve(toAnswer(text)));
     if (isAll) socket.end(bytes);
     else socket.write(bytes);
   });
 }
 
-/** It would go on for ever. */
-function isStream(said: string): boolean {
-  return /^content-type: text\/event-stream/im.test(said);
+/** A stream never ends by itself. */
+function isStream(text: string): boolean {
+  return /^content-type: text\/event-stream/im.test(text);
 }
 
-function isWhole(said: string): boolean {
-  const end = said.indexOf('\r\n\r\n');
+function isWhole(text: string): boolean {
+  const end = text.indexOf('\r\n\r\n');
   if (end === -1) return false;
-  const length = /^content-length: (\d+)/im.exec(said.slice(0, end))?.[1];
-  return length !== undefined && said.length >= end + 4 + Number(length);
+  const length = /^content-length: (\d+)/im.exec(text.slice(0, end))?.[1];
+  return length !== undefined && text.length >= end + 4 + Number(length);
 }
 
-function toAnswer(said: string): Answer {
-  const end = said.indexOf('\r\n\r\n');
-  const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(said)?.[1] ?? 0);
-  return { status, head: said.slice(0, Math.max(0, end)), body: said.slice(end + 4), said };
+function toAnswer(text: string): Answer {
+  const end = text.indexOf('\r\n\r\n');
+  const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(text)?.[1] ?? 0);
+  return { status, head: text.slice(0, Math.max(0, end)), body: text.slice(end + 4), text };
 }

@@ -34,7 +34,7 @@ const rows: readonly Row[] = [
   [56, 'CR and LF in a query', '/jobs?plugin=a%0d%0aset-cookie:%20x', 400],
 ];
 
-/** All of these are told the same. */
+/** All of these get the same response. */
 const strangers: readonly (readonly [what: string, ...headers: string[]])[] = [
   ['no token'],
   ['an empty one', 'authorization: Bearer '],

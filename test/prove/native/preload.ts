@@ -1,4 +1,6 @@
-/** Small libraries that stand between a program and its system; they are compiled when first asked for. */
+/**
+ * Small preloaded libraries between a program and its system; they are compiled at their first use.
+ */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, renameSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';

@@ -1,4 +1,4 @@
-/** How a plugin may misbehave, and what its attempt is worth then. */
+/** The ways in which a plugin can misbehave, and the expected outcome of its attempt. */
 import type { Reply } from '../../../src/plugin/protocol.ts';
 import type { Deeds } from './languages.ts';
 
@@ -12,11 +12,11 @@ export interface Kind {
   readonly says?: RegExp;
   /** The failure is retryable; usually it is. */
   readonly retry?: boolean;
-  /** It is asked with more than any pipe holds. */
+  /** Its request is larger than any pipe. */
   readonly isLarge?: boolean;
-  /** It is stopped by its time, which is made short. */
+  /** It is stopped by its timeout, which is short. */
   readonly isSlow?: boolean;
-  /** It starts others, none of which may be left. */
+  /** It starts other processes, none of which may remain. */
   readonly hasFamily?: boolean;
 }
 

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 export const languages = ['sh', 'python', 'node'] as const;
 export type Language = (typeof languages)[number];
 
-/** Statements of a program. What they print is told in bytes. */
+/** Statements of a program. Printed texts are given as bytes. */
 export interface Deeds {
   /** The first lines of a program. */
   readonly head: string;
@@ -25,13 +25,13 @@ export interface Deeds {
   readonly closeStdout: string;
   /** Children that outlive it; their pids are in `pids` for `answerPids`. */
   readonly children: (count: number, how: 'in-group' | 'own-session' | 'silent-daemon') => string;
-  /** Answers well, with the pids of its children as the result. */
+  /** Responds with success; the result contains the pids of its children. */
   readonly answerPids: string;
   /** More memory than any machine has. */
   readonly takeMemory: string;
   /** Writes so many small files to its directory. */
   readonly litter: (files: number) => string;
-  /** Answers with its environment and its descriptors. */
+  /** Responds with its environment and its descriptors. */
   readonly tellSetting: string;
 }
 

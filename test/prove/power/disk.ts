@@ -1,7 +1,7 @@
 /**
- * A disk whose power is cut: what was synced is there, and of the rest whatever the disk had got round
- * to. Names are a directory's own data: those that were not synced are there up to some moment, since
- * file systems keep their order; a file that nobody can name is gone, whatever was synced in it.
+ * A disk after a power cut: everything that was synced, and a part of the rest. Names are data of
+ * their directory: unsynced names exist up to some moment, because file systems keep their order. A
+ * file without a name is gone, even if its content was synced.
  */
 import { dirname } from 'node:path';
 import { between, pick, type Random } from '../../support/crash/random.ts';
@@ -30,7 +30,7 @@ export interface Disk {
 /** Files by their path; directories have no content. */
 export type Image = ReadonlyMap<string, Buffer | undefined>;
 
-/** How the disk got round to what was not synced. */
+/** The part of the unsynced data that reaches the disk. */
 export const ways = [
   'nothing',
   'everything',

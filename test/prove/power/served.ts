@@ -12,8 +12,8 @@ import { eventually } from '../../support/instance.ts';
 import type { Trial } from '../support/campaign.ts';
 import { journalTo, monotonicMs, readDiskJournal, type DiskEntry } from './disk-journal.ts';
 
-/** Something that somebody was told, and when they knew. */
-export interface Told<T> {
+/** A fact that a client learned, and the time. */
+export interface Observation<T> {
   readonly what: T;
   readonly atMs: number;
 }
@@ -21,9 +21,9 @@ export interface Told<T> {
 export interface Served {
   readonly crashTest: CrashTest;
   readonly entries: readonly DiskEntry[];
-  readonly answers: readonly Told<Operation>[];
-  /** Jobs that were told to have succeeded. */
-  readonly successes: readonly Told<string>[];
+  readonly answers: readonly Observation<Operation>[];
+  /** Jobs that were reported as succeeded. */
+  readonly successes: readonly Observation<string>[];
   /** The offset from the monotonic clock to the time of day. */
   readonly dayMs: number;
   readonly kills: number;
@@ -55,7 +55,7 @@ export async function serve({ seed, random, isShort }: Trial): Promise<Served> {
   const crashTest = await makeCrashTest('sqlite', { max_workers: 3 }, mixed, () =>
     isJournaled ? journalTo(file, crashTest.place.directory, slowUs) : {},
   );
-  const answers: Told<Operation>[] = [];
+  const answers: Observation<Operation>[] = [];
   const load = startLoad(
     {
       ...crashTest.client,
@@ -122,7 +122,7 @@ function startLooking({ client }: CrashTest) {
   };
   const looking = look();
   return {
-    async stop(): Promise<Told<string>[]> {
+    async stop(): Promise<Observation<string>[]> {
       stopping.abort();
       await looking;
       return [...successes].map(([what, atMs]) => ({ what, atMs }));

@@ -58,13 +58,13 @@ function checkMove(before: State, after: State): void {
   before.jobs.forEach((job, index) => {
     const then = after.jobs[index];
     if (then === undefined) throw new Error('I1: a job is gone');
-    const told = (): string => `${describe(job)} → ${describe(then)}`;
-    if (isTerminal(job.status) && then.status !== job.status) throw new Error(`I2: ${told()}`);
+    const move = (): string => `${describe(job)} → ${describe(then)}`;
+    if (isTerminal(job.status) && then.status !== job.status) throw new Error(`I2: ${move()}`);
     if (then.attempt < job.attempt || then.attempt > job.attempt + 1)
-      throw new Error(`I4: ${told()}`);
-    if (job.isToStop && then.status === 'queued') throw new Error(`I13: ${told()}`);
+      throw new Error(`I4: ${move()}`);
+    if (job.isToStop && then.status === 'queued') throw new Error(`I13: ${move()}`);
     if (job.status === 'running' && then.status === 'running' && job.token !== then.token) {
-      throw new Error(`I5: ${told()}`);
+      throw new Error(`I5: ${move()}`);
     }
   });
 }

@@ -1,6 +1,6 @@
 /**
- * The queue as a small machine: two jobs, two workers, and all that can happen to them. Where an
- * attempt's end leads is asked of the same functions that the engine asks.
+ * The queue as a small state machine: two jobs, two workers, and everything that can happen to
+ * them. The same functions as in the engine decide where the end of an attempt leads.
  */
 import { createBareReport } from '../../../src/job/attempt.ts';
 import {
@@ -35,7 +35,7 @@ type Phase = 'running' | 'ok' | 'error' | 'stopped';
 
 export interface Worker {
   readonly isUp: boolean;
-  /** It is another process after each crash. */
+  /** Each crash starts another process. */
   readonly life: number;
   readonly claims: number;
   /** The claims that it believes it holds. */
@@ -49,7 +49,7 @@ export interface Worker {
     | undefined;
 }
 
-/** How often each of them may still happen. */
+/** The remaining number of each kind of event. */
 export interface Bounds {
   readonly crashes: number;
   /** A worker that lives is taken for dead. */
@@ -104,7 +104,7 @@ function workOf(state: State, index: number): State[] {
   ];
 }
 
-/** The oldest that is ready; the answer comes, or is lost. */
+/** Claims the oldest ready job; the response arrives or is lost. */
 function claim(state: State, index: number): State[] {
   const worker = at(state.workers, index);
   const job = state.jobs.findIndex(({ status }) => status === 'queued');
@@ -134,7 +134,7 @@ function goOn(state: State, index: number): State[] {
 
 type Held = NonNullable<Worker['held']>;
 
-/** Under its fence. What was told before in the same words is not told again. */
+/** Settles under the fence of the claim. A repeated settlement has no effect. */
 function settle(state: State, held: Held): State {
   const job = at(state.jobs, held.job);
   if (!isHeld(job, held)) return state;
@@ -238,7 +238,7 @@ function cancel(state: State, index: number): State[] {
   return [{ ...withJob(state, index, { isToStop: true }), cancels }];
 }
 
-/** The same, but nobody heard of it. */
+/** The same state, but the notification was lost. */
 function lose(state: State): State[] {
   return state.losses > 0 ? [{ ...state, losses: state.losses - 1 }] : [];
 }

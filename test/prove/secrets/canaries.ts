@@ -1,7 +1,7 @@
 /** Secrets of every shape that are planted and must be found nowhere. */
 import { between, type Random } from '../../support/crash/random.ts';
 
-/** How the secrets of services begin, as far as their shape tells them; others are told by nothing. */
+/** The prefixes of secrets with a recognizable shape; other secrets have none. */
 const beginnings = `
 ghp_ gho_ ghs_ ghu_ ghr_ github_pat_ glpat- gldt- glrt- glcbt- glptt- glft- glimt- glagent- glsoat-
 xoxb- xoxp- xoxa-2- xoxr- xoxs- xoxe- xapp-1- https://hooks.slack.com/services/ sk- sk-proj- sk-ant-api03-

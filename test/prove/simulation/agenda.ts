@@ -6,7 +6,7 @@ export interface Entry {
   readonly order: number;
   readonly actor: Actor | undefined;
   readonly run: () => void;
-  /** It happened, or is not wanted any more. */
+  /** True if it happened or was cancelled. */
   isDone: boolean;
 }
 

@@ -36,7 +36,7 @@ export class AttemptBook {
     if (this.#live.get(running.jobId) === running) this.#live.delete(running.jobId);
   }
 
-  /** It ended well, and has said what it brings. */
+  /** The attempt succeeded and has sent its reply. */
   promised({ jobId, number }: Running, reply: Reply): void {
     this.#promised.set(keyOf(jobId, number), reply);
   }

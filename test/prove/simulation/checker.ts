@@ -12,7 +12,7 @@ import type { Reply } from './spawner.ts';
 export interface Commit {
   readonly nowMs: number;
   readonly changes: readonly Change[];
-  /** The process that asked for it; undefined once it is gone. */
+  /** The process that requested it; undefined once it is gone. */
   readonly by: string | undefined;
   /** When that was. */
   readonly askedAt: number;
@@ -90,7 +90,7 @@ export class Checker {
     return this.#trace.copy().digest('hex');
   }
 
-  /** Ids are told by the order in which they were first seen: they come from real time. */
+  /** Ids are numbered in the order of their first appearance, because they come from real time. */
   #note({ table, before, after }: Change, nowMs: number): void {
     const row = after ?? before ?? {};
     const id = String(row['id'] ?? row['job_id'] ?? row['plugin_name']);

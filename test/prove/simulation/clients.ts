@@ -129,7 +129,7 @@ export class Client {
     return random() < 0.05 ? 'poison' : this.#pick(fates.filter((fate) => fate !== 'poison'));
   }
 
-  /** Until somebody answers, or it is of no use. Undefined when it was refused. */
+  /** Repeats a request until a host responds or the time is over. Undefined when it was refused. */
   async #insist<T>(ask: (engine: LedgerEngine) => Promise<T>): Promise<T | undefined> {
     const { time, random, untilMs } = this.#options;
     for (;;) {
@@ -149,7 +149,7 @@ export class Client {
     const { time } = this.#options;
     return new Promise((resolve) => {
       time.after(PATIENCE_MS, undefined, () => resolve('late'));
-      // Its own turn: what the host answers is heard when it is up.
+      // Runs as the host's own event, so the host responds only when it is up.
       time.after(0, host.actor, () => {
         ask(host.engine).then(
           (value) => time.after(0, undefined, () => resolve({ value })),

@@ -22,7 +22,7 @@ import { asWritten, type Rewrite } from './rewrite.ts';
 import type { Tables } from './tables.ts';
 import type { Actor, VirtualTime } from './time.ts';
 
-/** How often what goes wrong, in shares of the verbs that are asked for. */
+/** The rates of faults, as shares of all verbs. */
 export interface DatabaseFaults {
   /** Refused before anything was done. */
   readonly away: number;
@@ -71,7 +71,7 @@ interface Hold {
   isLost: boolean;
 }
 
-/** A commit of which nobody heard. */
+/** A commit whose result was lost. */
 class Unknown extends Error {}
 
 export class Database {
@@ -79,7 +79,7 @@ export class Database {
   /** Hosts that cannot reach it, or all. */
   readonly cutOff = new Set<Actor>();
   isAway = false;
-  /** How far its clock is from everybody's. */
+  /** The offset of the database's clock. */
   clockMs = 0;
   readonly #options: DatabaseOptions;
   readonly #db: DatabaseSync;
@@ -134,7 +134,7 @@ export class Database {
     this.#release(hold);
   }
 
-  /** It does not answer in the middle of a transaction. */
+  /** The client stops responding in the middle of a transaction. */
   froze(actor: Actor): void {
     const hold = this.#hold;
     if (hold?.actor === actor) this.#watchFrozen(hold);
@@ -240,7 +240,7 @@ export class Database {
   }
 
   #release(hold: Hold): void {
-    // Statements that were asked for beside one that failed come too late.
+    // Statements issued beside a failed one come too late.
     hold.isLost = true;
     if (this.#hold !== hold) return;
     this.#hold = undefined;
@@ -248,7 +248,7 @@ export class Database {
       const { actor } = next.hold;
       if (actor.isDead) continue;
       this.#hold = next.hold;
-      // It may be frozen, and have it all the same.
+      // A frozen client can get the lock, too.
       if (actor.frozenUntil > this.#options.time.now) this.#watchFrozen(next.hold);
       this.#options.time.after(0, actor, next.go);
       return;

@@ -1,4 +1,4 @@
-/** A host: an engine with its spawner, which starts, is frozen, dies and comes back. */
+/** A host: an engine with its spawner, which starts, freezes, crashes and restarts. */
 import { createProcessContext } from '../../../src/engine/process-context.ts';
 import type { Log } from '../../../src/base/log.ts';
 import type { Blueprint } from '../../../src/engine/generation.ts';
@@ -73,7 +73,7 @@ export class Host {
     return this.#options.time.as(this.actor, () => work(this.engine));
   }
 
-  /** It dies when it cannot. */
+  /** Crashes if the start fails. */
   async start(): Promise<void> {
     try {
       await this.as((engine) => engine.start());
@@ -106,7 +106,7 @@ export class Host {
   #end(): void {
     this.actor.isDead = true;
     this.spawner.die();
-    // Also one that has left may have been asking something that nobody waited for.
+    // A host that has left can still have a pending request that it didn't wait for.
     this.#options.database.abandon(this.actor);
     this.#died();
   }

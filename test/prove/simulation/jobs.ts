@@ -33,7 +33,7 @@ export class JobBook {
     return this.#openCount;
   }
 
-  /** How many a process holds. */
+  /** The number of jobs that a process holds. */
   countHeld(processId: string): number {
     return [...this.#running.values()].filter((job) => job['claimed_by'] === processId).length;
   }
@@ -153,7 +153,7 @@ export class JobBook {
     }
   }
 
-  /** An attempt is over, or goes on. */
+  /** A running job changed: its attempt ended or continues. */
   #left(before: Row, after: Row, commit: Commit): void {
     const { id, plugin, status } = after;
     const name = `${plugin} ${id}`;
@@ -250,7 +250,7 @@ export class JobBook {
     }
   }
 
-  /** It counts its own successes, one after the other. */
+  /** The plugin `counter` counts its own successes in its state. */
   #checkCounter({ changes }: Commit): void {
     const successes = changes.filter(
       ({ table, before, after }) =>

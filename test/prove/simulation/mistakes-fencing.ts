@@ -1,4 +1,4 @@
-/** Mistakes in what keeps two hosts from working on the same: deadlines, heartbeats, and who may judge. */
+/** Mistakes in the fencing of hosts: deadlines, heartbeats, and the right to reap. */
 import { noConsequences } from '../../../src/pipeline/follow-job.ts';
 import { createBareReport } from '../../../src/job/attempt.ts';
 import { endAsCrashed } from '../../../src/job/outcome.ts';

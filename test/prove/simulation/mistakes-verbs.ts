@@ -1,4 +1,4 @@
-/** Mistakes around the ledger's verbs, in what the engine makes of them, and in what starts plugins. */
+/** Mistakes around the ledger's verbs, in the engine's use of them, and in the start of plugins. */
 import { makeId } from '../../../src/base/ids.ts';
 import type { Ending } from '../../../src/job/outcome.ts';
 import type { ClaimedJob, ClaimRequest } from '../../../src/job/types.ts';

@@ -4,7 +4,7 @@ import { mistakesInStatements } from './mistakes-statements.ts';
 import { mistakesInVerbs } from './mistakes-verbs.ts';
 import type { Mistake } from './world.ts';
 
-/** Mistakes of the database, or of whoever speaks with it. */
+/** Mistakes of the database or its client. */
 const inTransactions: Readonly<Record<string, Mistake>> = {
   'a failure that is not rolled back': { transactions: 'kept' },
   'a commit that did not happen and is believed': { transactions: 'believed' },

@@ -14,18 +14,18 @@ export interface Plan {
   readonly kind: 'sqlite' | 'postgres';
   readonly hosts: number;
   readonly clients: number;
-  /** How long things go wrong. */
+  /** The duration of the phase with faults. */
   readonly stormMs: number;
   /** The failures of hosts, and their rates. */
   readonly troubles: readonly Trouble[];
   readonly troubleEveryMs: number;
-  /** How long what passes lasts at most: some of it for longer than `reap_after`. */
+  /** The longest duration of a temporary fault; some last longer than `reap_after`. */
   readonly troubleMsMax: number;
   readonly faults: DatabaseFaults;
   readonly hintsLost: number;
-  /** How clients' wishes are spread. */
+  /** The pause between two requests of a client. */
   readonly pauseMs: number;
-  /** How many each client has at most. */
+  /** The maximum number of requests of each client. */
   readonly wishes: number;
   readonly isHostile: boolean;
   /** The share of jobs that run for longer than `reap_after`. */

@@ -38,8 +38,8 @@ export class ProcessBook {
     if (silentMs < REAP_AFTER_MS) {
       this.#accuse('I5', `process ${id} was taken for dead after ${silentMs} ms`);
     }
-    // After an outage everybody looks dead to whoever comes back first. One that fell silent only
-    // after it had asked was well enough.
+    // After an outage, every process looks dead to the first one that comes back. A process that
+    // became silent only after its request was healthy for long enough.
     const wellMs = askedAt - (this.#unbroken.get(by ?? '') ?? askedAt);
     if (wellMs >= 0 && wellMs < REAP_AFTER_MS) {
       this.#accuse('I5', `process ${id} was taken for dead by one that was well for ${wellMs} ms`);

@@ -1,4 +1,4 @@
-/** Statements as somebody might have written them by mistake. */
+/** Statements with typical mistakes. */
 import type { RowsStatement } from '../../../src/ledger/dialect.ts';
 
 /** The statement in its place. */

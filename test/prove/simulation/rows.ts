@@ -1,6 +1,6 @@
 /**
- * Sees every row that changes, from below the ledger: the checker must not have to believe what is
- * checked. What a transaction did is told when it is committed.
+ * Observes every changed row below the ledger, so that the checker doesn't depend on the code that
+ * it checks. The changes of a transaction are reported when it commits.
  */
 import type { DatabaseSync } from 'node:sqlite';
 
@@ -82,7 +82,7 @@ export class Changes {
     }
   }
 
-  /** How many there are so far; what came after them can be taken back. */
+  /** The number of changes so far; later ones can be undone. */
   get count(): number {
     return this.#seen.length;
   }

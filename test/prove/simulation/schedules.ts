@@ -1,4 +1,4 @@
-/** I9: each time that is due is passed once, whoever passes it. */
+/** I9: each due time of a schedule fires once, on any host. */
 import type { Accuse } from './checker.ts';
 import type { Change } from './rows.ts';
 import { everyMs } from './world-setup.ts';

@@ -1,6 +1,6 @@
 /**
- * A spawner and its plugins: processes of their own, which a frozen engine does not stop, and which
- * die with an engine that dies. Each does what its job's payload says.
+ * A spawner and its plugins: separate processes, which continue while the engine is frozen and die
+ * with it. Each plugin does what its job's payload says.
  */
 import type { JsonObject } from '../../../src/base/json.ts';
 import type { Runner } from '../../../src/job/run-plugin.service.ts';
@@ -10,7 +10,7 @@ import type { Entry } from './agenda.ts';
 import type { Checker } from './checker.ts';
 import type { Actor, VirtualTime } from './time.ts';
 
-/** How an attempt goes: `poison` kills the engine that runs it. */
+/** The outcome of an attempt: `poison` kills the engine that runs it. */
 export const fates = ['ok', 'error', 'exit', 'final', 'garbage', 'hang', 'full', 'poison'] as const;
 export type Fate = (typeof fates)[number];
 
@@ -76,7 +76,7 @@ export class Spawner implements Host {
     return Promise.resolve();
   }
 
-  /** The engine is gone, and nobody hears how they ended. */
+  /** The engine is gone, so the ends are not reported. */
   die(): void {
     this.#killAll('shutdown');
     if (this.#fence !== undefined) this.#fence.isDone = true;

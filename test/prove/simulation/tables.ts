@@ -1,6 +1,6 @@
 /**
- * The tables that all worlds of a process have, one after the other: to make them, and to compile each
- * statement anew, takes longer than to empty them.
+ * The tables that all worlds of a process use in turn: emptying them is faster than creating them
+ * and compiling each statement again.
  */
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { tables, type Store } from '../../../src/ledger/dialect.ts';
@@ -8,7 +8,7 @@ import { migrate } from '../../../src/ledger/migrate.ts';
 import { makeConnectionStore } from '../../../src/ledger/sqlite/store.ts';
 import { Changes } from './rows.ts';
 
-/** Not that of a world, which is made for each of them. */
+/** The real class: each world replaces the global one. */
 const RealDate = Date;
 
 export class Tables {

@@ -16,7 +16,7 @@ export interface Actor {
   isDead: boolean;
   /** Nothing of it runs before this. */
   frozenUntil: number;
-  /** How wrong its clock is. */
+  /** The offset of its clock. */
   clockMs: number;
 }
 
@@ -38,7 +38,7 @@ export class VirtualTime {
     this.#random = random;
   }
 
-  /** By nobody's clock. */
+  /** The true time, without any clock's offset. */
   get now(): number {
     return this.#now;
   }
@@ -61,12 +61,12 @@ export class VirtualTime {
     return this.at(this.#now + ms, actor, run);
   }
 
-  /** Waits as whoever asks. */
+  /** Waits as the current actor. */
   wait(ms: number): Promise<void> {
     return new Promise((resolve) => this.after(ms, actors.getStore(), resolve));
   }
 
-  /** Lets time pass until the work is done, or somebody has seen enough. */
+  /** Lets time pass until the work is done or `isEnough` returns true. */
   async until(work: Promise<unknown>, isEnough: () => boolean): Promise<void> {
     const story = { isOver: false };
     const over = (): void => void (story.isOver = true);
@@ -110,7 +110,7 @@ export class VirtualTime {
     this.#putTimers(put);
     this.#putClocks(put);
     this.#putRandomness(put);
-    // Failures are a part of every world, and nobody reads where they came from.
+    // Failures are part of every world, and their stack traces aren't used.
     put(Error, 'stackTraceLimit', 0);
     // A disk with room, and no wait for it.
     put(files, 'statfs', () => Promise.resolve({ bavail: 1e9, blocks: 2e9, bsize: 4096 }));

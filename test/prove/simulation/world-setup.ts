@@ -18,7 +18,7 @@ export interface WorldSetup {
 
 const SECOND = 1000;
 
-/** How many jobs of a plugin may run at once. */
+/** The number of jobs of each plugin that may run at once. */
 export const parallelism: Readonly<Record<string, number>> = {
   worker: 4,
   single: 1,
@@ -28,7 +28,7 @@ export const parallelism: Readonly<Record<string, number>> = {
   long: 3,
 };
 
-/** How often the schedules of `timed` are due. */
+/** The intervals of the schedules of `timed`. */
 export const everyMs = { often: 20 * SECOND, seldom: 90 * SECOND } as const;
 export const DEDUPE_TTL_MS = 120 * SECOND;
 export const HEARTBEAT_MS = 10 * SECOND;

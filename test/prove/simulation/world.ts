@@ -49,13 +49,14 @@ const awaited: Readonly<Record<Size, readonly string[]>> = {
   small: ['often'],
   large: Object.keys(everyMs),
 };
-/** Several times what the busiest world takes: somebody runs in circles. */
+/** Several times the number of steps of the busiest world; more means an endless loop. */
 const STEPS_MAX = 150_000;
 
-/** The stage for worlds; one has run on it, so that caches of the process are the same for all others. */
+/** The setup of all worlds; one world has run with it, so that later ones find the same caches. */
 export async function openWorldSetup(directory: string): Promise<WorldSetup> {
   const setup = await makeWorldSetup(directory);
-  // How the first world goes depends on what this process did before, so one without a run is followed by another.
+  // The first world depends on what this process did before, so one without a run is followed by
+  // another.
   for (let seed = FIRST_SEED; seed < FIRST_SEED + FIRST_WORLDS; seed += 1) {
     const { runs } = await runWorld(setup, seed, { size: 'large' });
     if (runs > 0) return setup;
@@ -72,7 +73,7 @@ export interface Play {
   /** The seed decides everything that isn't given. */
   readonly size?: Size;
   readonly mistake?: Mistake;
-  /** Hears what the hosts log; where nobody does, nothing is written. */
+  /** Receives the log lines of the hosts; without it, nothing is written. */
   readonly onLine?: (line: string) => void;
 }
 
@@ -200,7 +201,7 @@ class World {
     };
   }
 
-  /** A supervisor: a host that is gone is started anew, one that cannot start more and more patiently. */
+  /** A supervisor: restarts a host that is gone, with longer and longer waits if it can't start. */
   async #keepUp(index: number): Promise<void> {
     const { time, random } = this.#options;
     let waitMs = RESTART_MS;

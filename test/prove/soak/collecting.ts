@@ -1,6 +1,6 @@
 /**
- * Loaded into a server before its own program (`--import`): whenever it is told to, the server lets go of
- * everything that nobody holds, and writes down what is left.
+ * Loaded into a server before its own program (`--import`): on a signal, the server collects all
+ * garbage, and writes down what is left.
  */
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

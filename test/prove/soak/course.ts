@@ -10,7 +10,7 @@ const SLICES_MIN = 12;
 const MS_PER_HOUR = 3_600_000;
 
 export interface Course {
-  /** Throws when something grows that should not; tells how fast it does otherwise. */
+  /** Throws when something grows that should not; otherwise returns the growth rates. */
   add(samples: readonly Sample[], sliceMs: number): Figures;
 }
 
@@ -43,7 +43,7 @@ export function makeCourse(): Course {
   };
 }
 
-/** How much it has grown, and over how many slices. */
+/** The growth, and the number of slices. */
 interface Growth {
   readonly grown: number;
   readonly slices: number;

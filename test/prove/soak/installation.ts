@@ -45,7 +45,7 @@ const taker = 'taker';
 const SIGNALS_MAX = 1_000_000;
 const FAULTS_SHOWN = 20;
 
-/** `keep` is how long history is kept: longer than a slice, so that it can be judged. */
+/** `keep` is the retention of history: longer than a slice, so that the slice can be checked. */
 export async function openInstallation(database: Database, keep: string): Promise<Installation> {
   const file = '../../record';
   const prewarmed = { config: { file, emits: true }, prewarm: 2 };
@@ -149,7 +149,7 @@ async function sampleFor({ crashTest, server, ms }: Slice): Promise<Sample[]> {
 /** The clients' knowledge of one slice. */
 interface Seen {
   readonly fromMs: number;
-  /** How many requests of earlier slices there are. */
+  /** The number of requests in earlier slices. */
   readonly known: number;
   readonly webhookId: string;
   readonly sent: readonly SentDelivery[];
@@ -157,7 +157,10 @@ interface Seen {
   readonly journal: Journal;
 }
 
-/** The server goes on; earlier slices were judged, and may be pruned by now. */
+/**
+ * Checks one slice while the server continues; earlier slices were checked, and may be pruned by
+ * now.
+ */
 async function verify(crashTest: CrashTest, seen: Seen): Promise<Figures> {
   const { webhookId, sent, journal } = seen;
   const ledger = await openReadonlyLedger(crashTest.place.config.state);
@@ -168,8 +171,8 @@ async function verify(crashTest: CrashTest, seen: Seen): Promise<Figures> {
     const lost = await findLostSignals(ledger, seen.emitted);
     const faults = [...verdict.faults, ...deliveries.faults, ...lost];
     if (faults.length > 0) throw new Error(faults.slice(0, FAULTS_SHOWN).join('\n'));
-    const told = { ...journal.tell(evidence), ...verdict.counts };
-    return { ...told, deliveries: sent.length, signals: seen.emitted.length };
+    const figures = { ...journal.tell(evidence), ...verdict.counts };
+    return { ...figures, deliveries: sent.length, signals: seen.emitted.length };
   } finally {
     await ledger.close();
   }
@@ -197,7 +200,7 @@ async function gatherSlice(
 }
 
 async function findLostSignals(ledger: Ledger, ids: readonly string[]): Promise<string[]> {
-  const kept = await ledger.signals.list({ source: SOURCE, limit: SIGNALS_MAX });
-  const known = new Set(kept.map(({ id }) => id));
+  const emittedSignals = await ledger.signals.list({ source: SOURCE, limit: SIGNALS_MAX });
+  const known = new Set(emittedSignals.map(({ id }) => id));
   return ids.filter((id) => !known.has(id)).map((id) => `lost: signal ${id} was acknowledged`);
 }

@@ -4,7 +4,7 @@ export const COLLECT = 'SIGUSR2';
 export const LEFT_FILE = 'left.json';
 
 export interface Left {
-  /** How often it was told to. */
+  /** The number of collections so far. */
   readonly times: number;
   /** Objects, and what they hold outside of the heap. */
   readonly heapMib: number;

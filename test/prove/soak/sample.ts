@@ -16,7 +16,10 @@ export const measures = {
   walMib: 6,
 } as const;
 
-/** The same of what is left after all garbage was collected, from the lowest of the first third to that of the last. */
+/**
+ * The maximum growth of memory after a full garbage collection, from the lowest value of the first
+ * third to that of the last third.
+ */
 export const floors = { leftHeapMib: 3, leftRssMib: 12 } as const;
 
 export type Measure = keyof typeof measures;
@@ -61,7 +64,7 @@ function isZombie(pid: number): boolean {
   return /\) Z /.test(readOf(`/proc/${pid}/stat`));
 }
 
-/** Empty when whoever it is about has just gone. */
+/** Returns an empty text if the process has just ended. */
 function readOf(path: string): string {
   try {
     return readFileSync(path, 'utf8');

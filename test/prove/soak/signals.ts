@@ -6,12 +6,12 @@ export const SOURCE = 'soak';
 
 export function startSignals(client: Client, restMs: number): { stop(): Promise<string[]> } {
   const stopping = new AbortController();
-  const heard: string[] = [];
+  const ids: string[] = [];
   const say = async (): Promise<void> => {
     for (let count = 0; !stopping.signal.aborted; count += 1) {
       const word = { type: 'soak.said', source: SOURCE, data: { count } };
       const answer = await client.post('/signals', word).catch(() => undefined);
-      if (answer?.status === 201) heard.push(answer.body['signal_id'] as string);
+      if (answer?.status === 201) ids.push(answer.body['signal_id'] as string);
       await sleep(restMs);
     }
   };
@@ -20,7 +20,7 @@ export function startSignals(client: Client, restMs: number): { stop(): Promise<
     async stop() {
       stopping.abort();
       await saying;
-      return heard;
+      return ids;
     },
   };
 }

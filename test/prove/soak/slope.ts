@@ -1,4 +1,4 @@
-/** How fast something grows, whatever single samples say. */
+/** The rate of growth, robust against outliers. */
 
 /** The median of the slopes between all pairs (Theil and Sen): a few wild values do not change it. */
 export function slopeOf(values: readonly number[]): number {

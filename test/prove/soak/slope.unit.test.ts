@@ -49,9 +49,12 @@ describe('a course', () => {
   }
 
   test('that rises while it warms up and then stays is reported with its slope', () => {
-    const told = follow((slice) => ({ rssMib: Math.min(100, 60 + 10 * slice), descriptors: 20 }));
-    expect(told[0]).toEqual({ rssMib: [60], descriptors: [20] });
-    expect(told.at(-1)).toEqual({
+    const figures = follow((slice) => ({
+      rssMib: Math.min(100, 60 + 10 * slice),
+      descriptors: 20,
+    }));
+    expect(figures[0]).toEqual({ rssMib: [60], descriptors: [20] });
+    expect(figures.at(-1)).toEqual({
       rssMib: [100],
       rssMibPerHour: [0],
       descriptors: [20],

@@ -1,6 +1,6 @@
 /** Every verb that only reads. */
 import type { Ledger } from '../../../src/ledger/ledger.ts';
-import type { Verb } from './scene.ts';
+import type { Verb } from './scenario.ts';
 
 const MINUTE = 60_000;
 const LONG_AGO = '2000-01-01T00:00:00.000Z';

@@ -88,7 +88,7 @@ export function strikeSqlite({ errcode, rollsBack }: SqliteFault): Striker {
   return striker;
 }
 
-/** Has the server itself answer a statement with an error of this class, within its transaction. */
+/** Makes the server itself fail a statement with an error of this class, within its transaction. */
 export function strikePostgres(sqlState: string): Striker {
   const { strikes, ...striker } = makePlan();
   // eslint-disable-next-line typescript/unbound-method -- it is called on its own connection below

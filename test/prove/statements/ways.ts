@@ -8,11 +8,11 @@ import { entry, NOW, PAST } from '../../support/ledger/schedules.ts';
 import { only } from '../../support/ledger/bench.ts';
 import { draft, fail, pausing, startOne, strict } from '../../support/ledger/drafts.ts';
 import { approve, foreach, split, task } from '../../pipeline/graphs.ts';
-import type { Scene, World } from './scene.ts';
+import type { Scenario, World } from './scenario.ts';
 
 function direct({ ledger, name }: World, work: DirectiveWork) {
-  const asked = pausing({ type: work.kind, target: name, sameness: 'each' }, work);
-  return () => ledger.directives.create(asked);
+  const request = pausing({ type: work.kind, target: name, sameness: 'each' }, work);
+  return () => ledger.directives.create(request);
 }
 
 /** Does it beforehand, so that something can be done about it. */
@@ -64,7 +64,7 @@ async function haltedRun({ ledger, name }: World): Promise<string> {
   return run.id;
 }
 
-export const ways: Readonly<Record<string, Scene>> = {
+export const ways: Readonly<Record<string, Scenario>> = {
   'direct: job.cancel': async (world) => {
     const job = draft({ plugin: world.name, dedupe: strict(world.name) });
     await world.ledger.jobs.enqueue({ jobs: [job] });

@@ -25,7 +25,7 @@ import {
 } from '../../support/ledger/drafts.ts';
 import { makeDirectory } from '../../support/directory.ts';
 import { foreach, task } from '../../pipeline/graphs.ts';
-import { emission, signal, type Scene, type Verb, type World } from './scene.ts';
+import { emission, signal, type Scenario, type Verb, type World } from './scenario.ts';
 
 const FLOOD = 150;
 const nothing = { signals: 0, jobs: 0, runs: 0, skipped: 0, unhandled: 0, unopened: 0 };
@@ -72,14 +72,14 @@ async function addTenant({ ledger, name }: World): Promise<string> {
 }
 
 async function process({ ledger, name }: World, type: string) {
-  const asked = pausing({ type, target: name, sameness: 'each' }, { kind: 'process' });
-  return { asked, directive: (await ledger.directives.create(asked)).directive };
+  const request = pausing({ type, target: name, sameness: 'each' }, { kind: 'process' });
+  return { asked: request, directive: (await ledger.directives.create(request)).directive };
 }
 
 async function wait({ ledger, name }: World, forApproval: boolean) {
   const due = forApproval ? {} : { due: { inMs: 0 } };
-  const asked = waiting({ forApproval, ...due }, { target: name });
-  return { asked, directive: (await ledger.directives.create(asked)).directive };
+  const request = waiting({ forApproval, ...due }, { target: name });
+  return { asked: request, directive: (await ledger.directives.create(request)).directive };
 }
 
 function snapshot(name: string) {
@@ -88,9 +88,9 @@ function snapshot(name: string) {
 }
 
 async function sealOne(ledger: Ledger) {
-  const said = { ...signal(), sealed: { keyId: 'k1', text: 'v1.a.b' } };
-  await ledger.signals.emit([{ signal: said, jobs: [], runs: [] }]);
-  return { kind: 'payload', id: said.id, sealed: said.sealed } as const;
+  const input = { ...signal(), sealed: { keyId: 'k1', text: 'v1.a.b' } };
+  await ledger.signals.emit([{ signal: input, jobs: [], runs: [] }]);
+  return { kind: 'payload', id: input.id, sealed: input.sealed } as const;
 }
 
 export const writing = {
@@ -111,8 +111,8 @@ export const writing = {
   'jobs.claim': async ({ ledger, name }) => {
     await ledger.jobs.enqueue({ jobs: range(5).map(() => draft({ plugin: name })) });
     await ledger.processes.heartbeat(beat(`of ${name}`));
-    const asked = request(`of ${name}`, { slots: 3, plugins: [claimable(name)] });
-    return () => ledger.jobs.claim(asked);
+    const outgoing = request(`of ${name}`, { slots: 3, plugins: [claimable(name)] });
+    return () => ledger.jobs.claim(outgoing);
   },
   'jobs.settle': async (world) => {
     const { ledger, name } = world;
@@ -124,8 +124,8 @@ export const writing = {
   },
   'processes.reap': async (world) => {
     const closings = [crash(await begun(world))];
-    const asked = { processId: `of ${world.name}`, staleMs: 0, closings };
-    return () => world.ledger.processes.reap(asked);
+    const input = { processId: `of ${world.name}`, staleMs: 0, closings };
+    return () => world.ledger.processes.reap(input);
   },
   'jobs.cancel': async ({ ledger, name }) => {
     const job = draft({ plugin: name, dedupe: strict(name) });
@@ -146,11 +146,11 @@ export const writing = {
   },
   'history.prune': async (world) => {
     const { ledger } = world;
-    const asked = { what: 'jobs', olderThanMs: 0, limit: 1000 } as const;
+    const input = { what: 'jobs', olderThanMs: 0, limit: 1000 } as const;
     await ledger.jobs.settle([succeed(await begun(world))]);
-    while ((await ledger.history.prune(asked)) > 0) await Promise.resolve();
+    while ((await ledger.history.prune(input)) > 0) await Promise.resolve();
     await ledger.jobs.settle([succeed(await begun(world))]);
-    return () => ledger.history.prune(asked);
+    return () => ledger.history.prune(input);
   },
   'processes.heartbeat': async (world) => {
     await begun(world);
@@ -224,8 +224,8 @@ export const writing = {
     return () => ledger.signals.replay({ ...step, before, jobs: said.jobs, runs: [] });
   },
   'directives.create': ({ ledger, name }) => {
-    const asked = pausing({ target: name, sameness: 'each' });
-    return Promise.resolve(() => ledger.directives.create(asked));
+    const insert = pausing({ target: name, sameness: 'each' });
+    return Promise.resolve(() => ledger.directives.create(insert));
   },
   'directives.start': async (world) => {
     const { asked, directive } = await wait(world, false);
@@ -384,4 +384,4 @@ export const writing = {
     const untaken = { ...delivery(name).about, verdict: 'refused', reason: 'no' } as const;
     return Promise.resolve(() => ledger.deliveries.recordRejected(untaken));
   },
-} satisfies Partial<Record<Verb, Scene>>;
+} satisfies Partial<Record<Verb, Scenario>>;

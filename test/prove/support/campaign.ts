@@ -15,12 +15,12 @@ export interface Trial {
   readonly seed: number;
   /** From 0 up to 1. */
   readonly random: () => number;
-  /** It is a part of `npm test`, where there are only seconds for it. */
+  /** True in `npm test`, where a trial has only seconds. */
   readonly isShort: boolean;
 }
 
 export interface CampaignOptions {
-  /** How many trials `npm test` runs, always the same. */
+  /** The number of trials in `npm test`, always the same ones. */
   readonly trials: number;
   readonly timeoutMs: number;
 }
@@ -32,7 +32,7 @@ export interface CampaignRequest {
   /** From one trial to the next: others may take those between. */
   readonly step: number;
   readonly trials: number;
-  /** No trial begins after this, in milliseconds since 1970. */
+  /** The deadline for the start of a trial, in milliseconds since 1970. */
   readonly untilMs: number;
   /** The file to which each trial adds a line. */
   readonly file: string;
@@ -40,10 +40,10 @@ export interface CampaignRequest {
 
 const SEED = 1;
 const asked = readAsked();
-/** It is a part of `npm test`, where there are only seconds for it. */
+/** True in `npm test`, where a trial has only seconds. */
 export const isShort = asked === undefined;
 
-/** Runs trials; each must throw when a promise is broken, and tells figures otherwise. */
+/** Runs trials; each throws when a promise is broken, and returns figures otherwise. */
 export function campaign(
   name: string,
   { trials, timeoutMs }: CampaignOptions,

@@ -1,4 +1,4 @@
-/** Hosts at work under a load of every kind; whoever disturbs them says when. */
+/** Hosts under a mixed load; the caller disturbs them and records when. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -20,12 +20,12 @@ import { makePlaces, type Places } from './places.ts';
 import type { Figures } from './report.ts';
 import { watchTime } from './starved.ts';
 
-const kept = resolve(import.meta.dirname, '../../../build/prove');
+const evidenceDirectory = resolve(import.meta.dirname, '../../../build/prove');
 /** The load draws from numbers of its own, so that its speed does not change what is disturbed. */
 const LOAD_SEED = 1_000_000_007;
 const FAULTS_SHOWN = 20;
 const PATIENCE_MS = 60_000;
-/** How long the others wait for a host: long enough that a busy machine does not silence it. */
+/** The lease of a host: long enough that a busy machine doesn't make a host look dead. */
 const leaseMs = 3000;
 
 export interface ClusterOptions {
@@ -52,7 +52,7 @@ export interface Cluster extends Omit<Places, 'settle'> {
   work(requests: number, ms: number): Promise<void>;
   /** Another disturbance, from its beginning to its end. */
   disturb<T>(kind: string, work: () => Promise<T>, aftermathMs?: number): Promise<T>;
-  /** The same of what keeps all of them from working; how soon they do again after it is timed. */
+  /** Like `disturb`, for a fault that stops all hosts; the time to recover is measured. */
   outage<T>(kind: string, work: () => Promise<T>): Promise<T>;
   /** Lets everything be done, and throws when a promise was broken. */
   end(known?: Omit<Circumstances, 'disturbances'>): Promise<Figures>;
@@ -116,7 +116,7 @@ export async function stopSchedule({ client }: CrashTest): Promise<void> {
   await eventually('the schedule is paused', isPaused, PATIENCE_MS);
 }
 
-/** How long those took that came so far. */
+/** The durations of the starts so far. */
 async function timeStarts(servers: readonly Server[]): Promise<number[]> {
   const starts = await Promise.allSettled(servers.map(({ ready }) => ready));
   return starts.flatMap((start) =>
@@ -130,10 +130,10 @@ interface Findings {
   readonly evidence: Evidence;
 }
 
-/** For whoever looks into it; the place itself is gone when the trial is over. */
+/** Saves the evidence for a later analysis, because the installation is removed after the trial. */
 function keepEvidence(seed: number, found: Findings, servers: readonly Server[]): void {
-  mkdirSync(kept, { recursive: true });
+  mkdirSync(evidenceDirectory, { recursive: true });
   const logs = servers.map(({ pid, records, complaints }) => ({ pid, complaints, records }));
   const text = JSON.stringify({ ...found, logs }, undefined, 1);
-  writeFileSync(join(kept, `evidence-${seed}.json`), text);
+  writeFileSync(join(evidenceDirectory, `evidence-${seed}.json`), text);
 }

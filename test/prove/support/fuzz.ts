@@ -1,7 +1,7 @@
 /**
- * Inputs that nobody would write, made of those that somebody did: pieces are taken out, doubled, put
- * in and swapped. An input that gets an answer of a kind that was not seen yet is changed further, so
- * the inputs find their way into the parser by what it says.
+ * Unusual inputs, derived from valid ones: pieces are removed, doubled, inserted and swapped. An
+ * input with a new kind of response is changed further, so the responses lead the inputs deeper
+ * into the parser.
  */
 import { between, type Random } from '../../support/crash/random.ts';
 
@@ -14,7 +14,7 @@ export interface Target {
   readonly words: readonly string[];
   /** The share of all cases of a trial, compared with the other targets; slow ones get fewer. */
   readonly share?: number;
-  /** In few words what it answered. It throws when a promise is broken. */
+  /** Returns the kind of response in few words. Throws when a promise is broken. */
   readonly check: (input: string) => string | Promise<string>;
 }
 
@@ -35,36 +35,36 @@ const KIND_CHARS_MAX = 60;
  */
 const FOUND_MAX = 500;
 
-/** Tries all of `kept`, and then so many that are made of them. */
+/** Tries the corpus first, and then `cases` inputs derived from it. */
 export async function fuzz(
   target: Target,
-  kept: readonly string[],
+  corpus: readonly string[],
   random: Random,
   cases: number,
 ): Promise<Fuzzed> {
   const pool: string[] = [];
   const found = new Map<string, string>();
   let slowestMs = 0;
-  const given = [...target.examples, ...kept];
-  const total = given.length + cases;
+  const examples = [...target.examples, ...corpus];
+  const total = examples.length + cases;
   for (let count = 0; count < total; count += 1) {
-    const input = given[count] ?? change(pool, target.words, random);
+    const input = examples[count] ?? change(pool, target.words, random);
     const began = performance.now();
-    const told = verify(target, input);
-    // Nearly all answer at once, and waiting for what is there takes longer than most of them.
-    const answer = kindOf(typeof told === 'string' ? told : await told, input);
+    const kind = verify(target, input);
+    // Most results are synchronous, and awaiting one takes longer than computing it.
+    const answer = kindOf(typeof kind === 'string' ? kind : await kind, input);
     slowestMs = Math.max(slowestMs, performance.now() - began);
     const isNew = found.size < FOUND_MAX && !found.has(answer);
     if (isNew) found.set(answer, input);
-    if (isNew || count < given.length) pool.push(input);
+    if (isNew || count < examples.length) pool.push(input);
   }
   return { cases: total, found, slowestMs };
 }
 
 function verify(target: Target, input: string): string | Promise<string> {
   try {
-    const told = target.check(input);
-    return typeof told === 'string' ? told : told.catch((thrown) => blame(target, input, thrown));
+    const kind = target.check(input);
+    return typeof kind === 'string' ? kind : kind.catch((thrown) => blame(target, input, thrown));
   } catch (thrown) {
     return blame(target, input, thrown);
   }

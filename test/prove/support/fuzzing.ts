@@ -9,7 +9,7 @@ export interface FuzzOptions {
   readonly cases: number;
 }
 
-const kept = join(import.meta.dirname, '../corpus');
+const corpusDirectory = join(import.meta.dirname, '../corpus');
 const found = join(import.meta.dirname, '../../../build/prove/corpus');
 /** The share of a trial's cases that `npm test` tries. */
 const SHORT_SHARE = 0.1;
@@ -40,7 +40,7 @@ export function fuzzing(name: string, { cases }: FuzzOptions, targets: readonly 
 
 /** A line for each input, as JSON text. */
 function readCorpus(name: string): string[] {
-  const file = join(kept, `${name}.jsonl`);
+  const file = join(corpusDirectory, `${name}.jsonl`);
   if (!existsSync(file)) return [];
   const lines = readFileSync(file, 'utf8').split('\n');
   return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as string);

@@ -14,7 +14,7 @@ export interface Journal {
   /** Something that began then and is over, but for what comes of it for so long. */
   note(kind: string, fromMs: number, effect: Effect, aftermathMs?: number): void;
   during<T>(kind: string, work: () => Promise<T>, effect: Effect, aftermathMs?: number): Promise<T>;
-  /** How often each kind was, and how long it took to recover from it. */
+  /** The number of disturbances of each kind, and the time to recover from them. */
   tell(evidence: Evidence): Figures;
 }
 

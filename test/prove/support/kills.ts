@@ -14,17 +14,20 @@ import { openCluster, type Cluster, type ClusterOptions } from './cluster.ts';
 const short = { faults: 6, requestsMax: { sqlite: 8, postgres: 8 } };
 /** About a hundred jobs for each kill: on PostgreSQL two others work while one is not there. */
 const long = { faults: 40, requestsMax: { sqlite: 40, postgres: 28 } };
-/** In the long form there is a backlog of hundreds: whoever is killed has much in hand. */
+/** The long form has a backlog of hundreds, so a killed server has much work in progress. */
 const heavy: Pick<ClusterOptions, 'service' | 'load'> = {
   service: { max_workers: 8 },
   load: { clients: 4, backlogMax: 300, pauseMs: [20, 100] },
 };
 const BREADTH = 10;
 const earlyMs = [20, 400] as const;
-/** How long they go on after the requests. */
+/** The time between the requests and the fault. */
 const workMs = [0, 400] as const;
 const stoppingMs = [0, 200] as const;
-/** How many of those that are started have a point at which they kill themselves, and how soon. */
+/**
+ * The share of started servers with a point at which they kill themselves, and its maximum
+ * repetition.
+ */
 const ARMED = 0.4;
 const NTH_MAX = 12;
 
@@ -35,7 +38,7 @@ const points = probes.filter((probe) => !unreached.test(probe));
 interface Course {
   readonly cluster: Cluster;
   readonly random: Random;
-  /** How many requests are taken between two faults, at most. */
+  /** The maximum number of requests between two faults. */
   readonly requestsMax: number;
 }
 
@@ -115,7 +118,7 @@ async function killSpawner(course: Course, place: number): Promise<void> {
   await cluster.disturb('spawnerKills', async () => void process.kill(spawner, 'SIGKILL'));
 }
 
-/** Some of the database's connections end, whoever they belong to and whatever they do. */
+/** Ends some of the database's connections, regardless of their owner and activity. */
 async function cutConnections(course: Course): Promise<void> {
   const { cluster, random } = course;
   await work(course);

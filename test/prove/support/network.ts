@@ -1,6 +1,6 @@
 /**
- * A network of its own for a server, with one cable to this machine, on which packets get lost in one
- * direction or both. Nobody is told: whoever sends sends again, as on a real network.
+ * A separate network for a server, with one cable to this machine, on which packets get lost in one
+ * direction or both. The loss is silent: the sender repeats, as on a real network.
  */
 import { spawnSync } from 'node:child_process';
 import { onTestFinished } from 'vitest';
@@ -16,7 +16,7 @@ export interface Network {
   restore(): void;
 }
 
-/** So slow that no packet ever fits. */
+/** A rate at which no packet is ever sent. */
 const stopped = ['tbf', 'rate', '8bit', 'burst', '1', 'limit', '1'];
 
 export const networkLack: string | undefined = preloadLack ?? findLack();

@@ -1,6 +1,6 @@
 /** The sum of a campaign's trials. */
 
-/** Counts are summed over trials; lists are samples, of which the middle and the ends are told. */
+/** Counts are summed over trials; lists are samples, reported by their median and extremes. */
 export type Figures = Readonly<Record<string, number | readonly number[]>>;
 
 /** A line of a campaign's file. */

@@ -10,7 +10,7 @@ const STALL_MS = 600;
 const STALL_SHARE = 0.3;
 const NS_PER_MS = 1e6;
 
-/** Says since when, as the kernel counts it, until it is told to stop. */
+/** Reports, until stopped, the times from which this program or a server lacked CPU time. */
 export function watchTime(
   servers: readonly Server[],
   onStarved: (fromMs: number) => void,
@@ -37,7 +37,7 @@ export function watchTime(
   return { stop };
 }
 
-/** How long it was ready to run and did not, since it began. */
+/** The time that the process was ready to run but didn't, since its start. */
 function waitedMs({ pid }: Server): number {
   try {
     return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[1]) / NS_PER_MS;

@@ -13,7 +13,7 @@ export interface Story {
 export interface Known {
   /** The rows that had been acknowledged before. */
   readonly owed: readonly string[];
-  /** The last that had been asked for. */
+  /** The last request that was sent. */
   readonly lastRef: number;
   /** Everything before a row on the ledger is on it, too. */
   readonly hasOneWriter: boolean;

@@ -6,14 +6,14 @@ import type { Bench } from '../../support/ledger/bench.ts';
 import { draft } from '../../support/ledger/drafts.ts';
 
 export interface World extends Pick<Bench, 'ledger' | 'sql' | 'place'> {
-  /** Is here once: names that no other scene has. */
+  /** A unique prefix for the names of this scenario. */
   readonly name: string;
 }
 
-/** Sets the world up, and says what is to be asked. Whatever has an id has it before. */
-export type Scene = (world: World) => Promise<() => Promise<unknown>>;
+/** Sets the world up, and returns the request. All ids are made before. */
+export type Scenario = (world: World) => Promise<() => Promise<unknown>>;
 
-/** Everything that can be asked of a ledger. */
+/** Every verb of a ledger. */
 export type Verb = {
   [K in keyof Ledger]: Ledger[K] extends (...given: never[]) => Promise<unknown>
     ? K
