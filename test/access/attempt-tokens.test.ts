@@ -195,10 +195,10 @@ test('a stream that it opened ends with its attempt', async () => {
   await writeFile(join(directory, 'gate-stream'), '');
   await ended(jobId);
   const after = await api.ask('/plugin/echo/poll?wait=20s', { body: '{}' });
-  const told = await stream.text();
-  expect(told).toContain('retry: 2000');
-  expect(told).not.toContain(jobId);
-  expect(told).not.toContain(String(after.body['job_id']));
+  const responseText = await stream.text();
+  expect(responseText).toContain('retry: 2000');
+  expect(responseText).not.toContain(jobId);
+  expect(responseText).not.toContain(String(after.body['job_id']));
 });
 
 test("a plugin without access gets no token, and expired tokens don't block others", async () => {
@@ -246,9 +246,9 @@ describe('the jobs that a job starts are its descendants', () => {
   });
 
   test('by whatever directive it asks for it', async () => {
-    const said = { type: 'agent.said', source: 'a-person', data: { calls: [] } };
+    const entry = { type: 'agent.said', source: 'a-person', data: { calls: [] } };
     const signalId = String(
-      (await api.ask('/signals', { body: JSON.stringify(said) })).body['signal_id'],
+      (await api.ask('/signals', { body: JSON.stringify(entry) })).body['signal_id'],
     );
     const hook = { id: 'bell', title: 'Bell', plugin: 'caller', command: 'poll' };
     expect(await api.ask('/webhooks', { body: JSON.stringify(hook) })).toMatchObject({
@@ -314,13 +314,13 @@ describe('the jobs that a job starts are its descendants', () => {
     };
     const [second] = await eventually('it was done once more', retries);
     expect(second?.actor).toMatch(/^job:/);
-    const told = await api.ask(`/signals/${second?.signalId}`);
-    expect(told.body).toMatchObject({ type: 'directive.completed', jobs: [] });
+    const response = await api.ask(`/signals/${second?.signalId}`);
+    expect(response.body).toMatchObject({ type: 'directive.completed', jobs: [] });
   });
 
   test('signals of the job are, too', async () => {
-    const said = { type: 'agent.said', source: 'an-agent', data: { calls: [] } };
-    const jobId = await start({ calls: [['/signals', said]] });
+    const entry = { type: 'agent.said', source: 'an-agent', data: { calls: [] } };
+    const jobId = await start({ calls: [['/signals', entry]] });
     await ended(jobId);
     const [answer] = (await noted(jobId))?.answers ?? [];
     const signal = await api.ask(`/signals/${String(answer?.[1]['signal_id'])}`);

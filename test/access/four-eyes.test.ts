@@ -60,13 +60,13 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
 
   /** A token of the database, approved by the owner where that is needed. */
   async function makeToken(name: string, may: object, as: string = OWNER): Promise<string> {
-    const asked = await post('/tokens', { name, ...may }, as);
-    expect([asked.status, asked.text]).toEqual([202, expect.any(String)]);
-    const id = String(asked.body['directive_id']);
+    const response = await post('/tokens', { name, ...may }, as);
+    expect([response.status, response.text]).toEqual([202, expect.any(String)]);
+    const id = String(response.body['directive_id']);
     expect((await post(`/directives/${id}/approve`, {})).body).toMatchObject({
       status: 'completed',
     });
-    return String(asked.body['token']);
+    return String(response.body['token']);
   }
 
   describe('config keys that a manifest marks as operator', () => {
@@ -85,9 +85,9 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
         await post('/packages/pusher/install', { ...commands, dry_run: true }, admin),
       ).toMatchObject(refused);
       const params = { package_slug: 'pusher', version: '1.0.0', ...commands };
-      const asked = { type: 'package.install', params };
-      expect(await post('/directives', asked, admin)).toMatchObject(refused);
-      expect(await post('/directives', { ...asked, delay: '1h' }, admin)).toMatchObject(refused);
+      const request = { type: 'package.install', params };
+      expect(await post('/directives', request, admin)).toMatchObject(refused);
+      expect(await post('/directives', { ...request, delay: '1h' }, admin)).toMatchObject(refused);
 
       const done = await post('/packages/pusher/install', { ...commands, version: '1.0.0' });
       expect(done.status).toBe(200);
@@ -115,9 +115,9 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     const prune = { type: 'system.prune', params: { what: ['facts'] } };
 
     async function request(token: string): Promise<string> {
-      const asked = await post('/directives', prune, token);
-      expect(asked.body).toMatchObject({ awaiting_approval: true });
-      return String(asked.body['directive_id']);
+      const response = await post('/directives', prune, token);
+      expect(response.body).toMatchObject({ awaiting_approval: true });
+      return String(response.body['directive_id']);
     }
     const approve = (id: string, token: string): Promise<Reply> =>
       post(`/directives/${id}/approve`, {}, token);
@@ -187,14 +187,14 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
   });
 
   test('a token is accepted once its creation was approved, and not before', async () => {
-    const asked = await post('/tokens', { name: 'ghost', role: 'admin' });
-    expect(asked).toMatchObject({
+    const response = await post('/tokens', { name: 'ghost', role: 'admin' });
+    expect(response).toMatchObject({
       status: 202,
       body: { awaiting_approval: true, token_id: null, token: expect.stringMatching(/^duct_/) },
     });
-    const token = String(asked.body['token']);
+    const token = String(response.body['token']);
     expect((await api.ask('/tokens', { token })).status).toBe(401);
-    const id = String(asked.body['directive_id']);
+    const id = String(response.body['directive_id']);
     const shown = await api.ask(`/directives/${id}`);
     expect(shown.text).not.toContain(token);
     await post(`/directives/${id}/approve`, {});

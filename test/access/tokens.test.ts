@@ -85,8 +85,8 @@ describe('a stranger', () => {
 
   test('is refused with two tokens', async () => {
     const lines = ['GET /jobs HTTP/1.1', 'host: localhost', `authorization: Bearer ${OWNER}`];
-    const said = await api.raw(`${[...lines, lines[2]].join('\r\n')}\r\n\r\n`, /\}\n$/);
-    expect(said).toMatch(/^HTTP\/1\.1 401/);
+    const rawText = await api.raw(`${[...lines, lines[2]].join('\r\n')}\r\n\r\n`, /\}\n$/);
+    expect(rawText).toMatch(/^HTTP\/1\.1 401/);
   });
 
   test('is refused before the body is read', async () => {

@@ -63,17 +63,21 @@ describe.each(databases)('directives on %s', (database) => {
     expect(row).toMatchObject({ status: 'completed', attempt: 1, result: expect.any(String) });
     expect(row?.startedAt).not.toBeNull();
     expect(row?.completedAt).not.toBeNull();
-    const told = await ledger.signals.list({ subjectId: id ?? '', order: 'oldest', limit: 9 });
-    expect(told.map(({ type }) => type)).toEqual([
+    const emittedSignals = await ledger.signals.list({
+      subjectId: id ?? '',
+      order: 'oldest',
+      limit: 9,
+    });
+    expect(emittedSignals.map(({ type }) => type)).toEqual([
       'directive.requested',
       'directive.started',
       'directive.completed',
     ]);
-    for (const one of told) {
+    for (const one of emittedSignals) {
       expect(one).toMatchObject({ correlationId: 'c1', causationId: id });
       expect(JSON.parse(one.metadata)).toEqual({ schema_version: 1, actor: 'cli:ann' });
     }
-    expect(told.at(-1)?.id).toBe(row?.signalId);
+    expect(emittedSignals.at(-1)?.id).toBe(row?.signalId);
   });
 
   test('D-06 one that fails keeps kind, message and details, and reports them', async () => {
@@ -88,10 +92,17 @@ describe.each(databases)('directives on %s', (database) => {
       error: 'no room',
       errorDetails: '{"left":3}',
     });
-    const told = await ledger.signals.list({ subjectId: id ?? '', order: 'oldest', limit: 9 });
-    expect(told.at(-1)?.type).toBe('directive.failed');
+    const emittedSignals = await ledger.signals.list({
+      subjectId: id ?? '',
+      order: 'oldest',
+      limit: 9,
+    });
+    expect(emittedSignals.at(-1)?.type).toBe('directive.failed');
     const why = { error_kind: 'BACKUP_INVALID', error_message: 'no room' };
-    expect(JSON.parse(told.at(-1)?.data ?? '')).toMatchObject({ status: 'failed', ...why });
+    expect(JSON.parse(emittedSignals.at(-1)?.data ?? '')).toMatchObject({
+      status: 'failed',
+      ...why,
+    });
   });
 
   test('D-03 D-07 the same key is the same directive, however it ended, and nothing is redone', async () => {
@@ -121,12 +132,12 @@ describe.each(databases)('directives on %s', (database) => {
       return (await ledger.directives.find(id ?? ''))?.status === 'completed';
     });
     expect(await ledger.directives.find(id ?? '')).toMatchObject({ attempt: 1 });
-    const told = await ledger.signals.list({
+    const emittedSignals = await ledger.signals.list({
       subjectId: id ?? '',
       type: 'directive.completed',
       limit: 9,
     });
-    expect(told).toHaveLength(1);
+    expect(emittedSignals).toHaveLength(1);
   });
 
   test('D-09 D-10 one for later is not begun before, and cancelled it never is', async () => {
@@ -182,9 +193,9 @@ describe.each(databases)('a directive that waited, on %s', (database) => {
   async function waiting(database_: Database) {
     const opened = await open(database_, { approval: ['plugin.disable'] });
     const made = await ask(opened.engine, 'token.create', { name: 'ops', role: 'admin' });
-    const asked = await opened.engine.direct({ ...disable, actor: 'token:ops' });
-    expect([made.status, asked.awaitingApproval]).toEqual(['completed', true]);
-    return { ...opened, id: asked.id ?? '' };
+    const directiveResult = await opened.engine.direct({ ...disable, actor: 'token:ops' });
+    expect([made.status, directiveResult.awaitingApproval]).toEqual(['completed', true]);
+    return { ...opened, id: directiveResult.id ?? '' };
   }
 
   const boss = { actor: 'cli:boss', isOwner: true };

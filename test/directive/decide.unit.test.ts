@@ -32,9 +32,9 @@ async function ask(name: string, input: unknown, principal: Principal = ann): Pr
 }
 
 async function request(principal: Principal, type = 'system.pause', params = {}): Promise<string> {
-  const asked = await ask('directive.request', { type, params }, principal);
-  expect(asked).toMatchObject({ status: 'requested', awaiting_approval: true });
-  return String(asked['directive_id']);
+  const response = await ask('directive.request', { type, params }, principal);
+  expect(response).toMatchObject({ status: 'requested', awaiting_approval: true });
+  return String(response['directive_id']);
 }
 
 describe('directive.approve', () => {
@@ -143,9 +143,9 @@ test('a request for later is distinguished from what was done', async () => {
   expect(await ask('directive.request', { ...later, dry_run: true })).toMatchObject({
     plan: [expect.any(String), 'It would not be done for 1h.'],
   });
-  const asked = await ask('directive.request', { ...later, correlation_id: 'c' });
-  expect(asked).toMatchObject({ status: 'requested', awaiting_approval: false });
-  expect(asked['run_at']).toEqual(expect.any(String));
+  const response = await ask('directive.request', { ...later, correlation_id: 'c' });
+  expect(response).toMatchObject({ status: 'requested', awaiting_approval: false });
+  expect(response['run_at']).toEqual(expect.any(String));
   const both = { ...later, run_at: '2999-01-01T00:00:00Z' };
   await expect(ask('directive.request', both)).rejects.toMatchObject({ place: 'delay' });
   expect(await ask('analytics.summary', {})).toMatchObject({

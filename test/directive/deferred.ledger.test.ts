@@ -19,15 +19,15 @@ function decision(id: string, type: string, actor = 'cli:ann'): DirectiveDecisio
 describe.each(databases)('a directive that waits on %s', (kind) => {
   test('has done nothing, and is begun and ended in one commit, once', async () => {
     const { ledger } = await openBench(kind);
-    const asked = waiting();
-    const { directive } = await ledger.directives.create(asked);
+    const request = waiting();
+    const { directive } = await ledger.directives.create(request);
     expect(directive).toMatchObject({ status: 'requested', attempt: 0, startedAt: null });
     expect(await ledger.meta.read('paused')).not.toBe('1');
     expect(await ledger.signals.list({ limit: 9 })).toEqual([]);
     expect(await ledger.directives.listDue(types, 9)).toEqual([directive]);
     expect(await ledger.directives.listDue(['job.cancel'], 9)).toEqual([]);
     const start = {
-      ...asked,
+      ...request,
       directive,
       begin: { signals: [told('directive.started')], jobs: [] },
     };
@@ -47,15 +47,15 @@ describe.each(databases)('a directive that waits on %s', (kind) => {
 
   test('for its time is not begun before', async () => {
     const { ledger, sql } = await openBench(kind);
-    const asked = waiting({ due: { inMs: 3_600_000 } });
-    const { directive } = await ledger.directives.create(asked);
+    const request = waiting({ due: { inMs: 3_600_000 } });
+    const { directive } = await ledger.directives.create(request);
     const earliest = Date.parse(directive.requestedAt) + 3_000_000;
     expect(Date.parse(directive.runAt ?? '')).toBeGreaterThan(earliest);
     expect(await ledger.directives.listDue(types, 9)).toEqual([]);
-    expect(await ledger.directives.start({ ...asked, directive })).toBeUndefined();
+    expect(await ledger.directives.start({ ...request, directive })).toBeUndefined();
     await sql(`update directives set run_at = '2000-01-01T00:00:00.000Z'`);
     expect(await ledger.directives.listDue(types, 9)).toHaveLength(1);
-    expect(await ledger.directives.start({ ...asked, directive })).toMatchObject({
+    expect(await ledger.directives.start({ ...request, directive })).toMatchObject({
       status: 'completed',
     });
     const exact = waiting({ due: { at: '2999-01-01T00:00:00.000Z' } });
@@ -125,11 +125,11 @@ describe.each(databases)('a directive that waits on %s', (kind) => {
 
   test('for approval is begun when it has it, which is reported in the same commit', async () => {
     const { ledger } = await openBench(kind);
-    const asked = waiting({ forApproval: true });
-    const { directive } = await ledger.directives.create(asked);
+    const request = waiting({ forApproval: true });
+    const { directive } = await ledger.directives.create(request);
     expect(directive.awaitingApproval).toBe(true);
     expect(await ledger.directives.listDue(types, 9)).toEqual([]);
-    expect(await ledger.directives.start({ ...asked, directive })).toBeUndefined();
+    expect(await ledger.directives.start({ ...request, directive })).toBeUndefined();
     const approval = decision(directive.id, 'directive.approved');
     expect(await ledger.directives.approve(approval)).toBe(true);
     expect(await ledger.directives.approve(decision(directive.id, 'x', 'cli:bob'))).toBe(false);
@@ -141,8 +141,8 @@ describe.each(databases)('a directive that waits on %s', (kind) => {
 
   test('is cancelled before it begins, and never after', async () => {
     const { ledger, dump } = await openBench(kind);
-    const asked = waiting({ forApproval: true });
-    const { directive } = await ledger.directives.create(asked);
+    const request = waiting({ forApproval: true });
+    const { directive } = await ledger.directives.create(request);
     const { id } = directive;
     expect(await ledger.directives.cancel(decision(id, 'directive.cancelled'))).toBe(true);
     expect(await ledger.directives.find(id)).toMatchObject({
@@ -156,7 +156,7 @@ describe.each(databases)('a directive that waits on %s', (kind) => {
     const before = await dump();
     expect(await ledger.directives.cancel(decision(id, 'x'))).toBe(false);
     expect(await ledger.directives.approve(decision(id, 'x'))).toBe(false);
-    expect(await ledger.directives.start({ ...asked, directive })).toBeUndefined();
+    expect(await ledger.directives.start({ ...request, directive })).toBeUndefined();
     expect(await dump()).toEqual(before);
     const done = await ledger.directives.create(pausing());
     expect(await ledger.directives.cancel(decision(done.directive.id, 'x'))).toBe(false);
@@ -164,15 +164,15 @@ describe.each(databases)('a directive that waits on %s', (kind) => {
 
   test('and is obsolete is failed with everything that is known', async () => {
     const { ledger } = await openBench(kind);
-    const asked = waiting();
-    const { directive } = await ledger.directives.create(asked);
+    const request = waiting();
+    const { directive } = await ledger.directives.create(request);
     const end = {
       status: 'failed',
       code: 'JOB_OPEN',
       error: 'no',
       details: { place: 'j' },
     } as const;
-    await ledger.directives.start({ ...asked, directive, work: { kind: 'refused', end } });
+    await ledger.directives.start({ ...request, directive, work: { kind: 'refused', end } });
     expect(await ledger.directives.find(directive.id)).toMatchObject({
       status: 'failed',
       errorCode: 'JOB_OPEN',
@@ -184,8 +184,8 @@ describe.each(databases)('a directive that waits on %s', (kind) => {
   test('D-11 again, because its process died, is restarted by another one', async () => {
     const { ledger, sql } = await openBench(kind);
     await ledger.processes.heartbeat(beat('p1'));
-    const asked = pausing({ maxAttempts: 2 }, { kind: 'process' });
-    const { directive } = await ledger.directives.create(asked);
+    const request = pausing({ maxAttempts: 2 }, { kind: 'process' });
+    const { directive } = await ledger.directives.create(request);
     await sql(`update processes set last_heartbeat_at = '2000-01-01T00:00:00.000Z'`);
     const [orphan] = await ledger.processes.listOrphans({ self: 'p2', staleMs: 30_000 });
     expect(orphan?.directives).toMatchObject([{ id: directive.id, attempt: 1, maxAttempts: 2 }]);
@@ -195,7 +195,7 @@ describe.each(databases)('a directive that waits on %s', (kind) => {
     expect(due).toMatchObject({ status: 'requested', attempt: 1, startedAt: null });
     expect(await ledger.processes.listOrphans({ self: 'p2', staleMs: 0 })).toEqual([]);
     const begin = { signals: [], jobs: [] };
-    const start = { ...asked, begin, processId: 'p2', directive: due ?? directive };
+    const start = { ...request, begin, processId: 'p2', directive: due ?? directive };
     expect(await ledger.directives.start(start)).toMatchObject({
       status: 'running',
       attempt: 2,

@@ -30,14 +30,14 @@ describe.each(databases)('a directive on %s', (database) => {
     const params = { plugin: 'worker' };
     const dry = await ask(engine, 'plugin.disable', params, { dryRun: true });
     expect(dry.plan.at(-1)).toBe('It would wait until somebody approves it.');
-    const asked = await ask(engine, 'plugin.disable', params, {
+    const response = await ask(engine, 'plugin.disable', params, {
       correlationId: 'c1',
       causationId: 's1',
       actorRole: 'member',
     });
-    expect(asked).toMatchObject({ status: 'requested', awaitingApproval: true, result: null });
+    expect(response).toMatchObject({ status: 'requested', awaitingApproval: true, result: null });
     expect(await ledger.plugins.listDisabled()).toEqual([]);
-    const id = asked.id ?? '';
+    const id = response.id ?? '';
     const self = engine.directives.waiting.approve(id, { actor: 'cli:ann', isOwner: false });
     await expect(self).rejects.toMatchObject({ code: 'FORBIDDEN' });
     const done = await engine.directives.waiting.approve(id, bob);
@@ -51,11 +51,11 @@ describe.each(databases)('a directive on %s', (database) => {
       correlationId: 'c1',
       causationId: 's1',
     });
-    const told = await ledger.signals.list({ limit: 9 });
-    expect(told.map(({ type }) => type)).toEqual(
+    const emittedSignals = await ledger.signals.list({ limit: 9 });
+    expect(emittedSignals.map(({ type }) => type)).toEqual(
       ['completed', 'started', 'approved', 'requested'].map((moment) => `directive.${moment}`),
     );
-    for (const signal of told) {
+    for (const signal of emittedSignals) {
       expect(signal).toMatchObject({ correlationId: 'c1', causationId: id, subjectId: id });
     }
     const lines = records.filter(({ message }) => message === 'directive');
@@ -113,10 +113,10 @@ describe.each(databases)('a directive on %s', (database) => {
   test('for later that is obsolete fails with its reason', async () => {
     const { ledger } = await (await makePlace({ database, plugins })).start();
     const params = '{"job_id":"nobody","limit":1}';
-    const asked = waiting({}, { type: 'job.retry', target: 'job:nobody', params });
-    await ledger.directives.create(asked);
+    const request = waiting({}, { type: 'job.retry', target: 'job:nobody', params });
+    await ledger.directives.create(request);
     const failed = await eventually('it has failed', async () => {
-      const directive = await ledger.directives.find(asked.draft.id);
+      const directive = await ledger.directives.find(request.draft.id);
       return directive?.status === 'failed' && directive;
     });
     expect(failed).toMatchObject({ errorCode: 'JOB_NOT_FOUND', attempt: 1 });

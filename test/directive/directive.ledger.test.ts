@@ -10,11 +10,11 @@ const resuming = () => pausing({ type: 'system.resume' }, { kind: 'system.pause'
 describe.each(databases)('a directive on %s', (kind) => {
   test('that is pure SQL is done, ended and reported in one commit', async () => {
     const { ledger } = await openBench(kind);
-    const asked = pausing();
-    const { directive, verdict } = await ledger.directives.create(asked);
+    const request = pausing();
+    const { directive, verdict } = await ledger.directives.create(request);
     expect(verdict).toBe('recorded');
     expect(directive).toMatchObject({
-      id: asked.draft.id,
+      id: request.draft.id,
       status: 'completed',
       result: '{"paused":true}',
       error: null,
@@ -22,19 +22,19 @@ describe.each(databases)('a directive on %s', (kind) => {
     });
     expect(directive.completedAt).not.toBeNull();
     expect(await ledger.meta.read('paused')).toBe('1');
-    expect(await ledger.signals.list({ id: asked.draft.signalId, limit: 1 })).toMatchObject([
-      { type: 'directive.completed', correlationId: asked.draft.id },
+    expect(await ledger.signals.list({ id: request.draft.signalId, limit: 1 })).toMatchObject([
+      { type: 'directive.completed', correlationId: request.draft.id },
     ]);
-    expect(await ledger.directives.find(asked.draft.id)).toEqual(directive);
+    expect(await ledger.directives.find(request.draft.id)).toEqual(directive);
   });
 
   test('that fails is on record with its reason, and its change is not', async () => {
     const { ledger } = await openBench(kind);
-    const asked = pausing(
+    const request = pausing(
       { type: 'job.cancel', target: 'job:nobody' },
       { kind: 'job.cancel', jobId: 'nobody' },
     );
-    const { directive } = await ledger.directives.create(asked);
+    const { directive } = await ledger.directives.create(request);
     expect(directive).toMatchObject({
       status: 'failed',
       errorCode: 'JOB_NOT_FOUND',
@@ -46,10 +46,10 @@ describe.each(databases)('a directive on %s', (kind) => {
 
   test('that is repeated after a lost response is itself, not a repetition', async () => {
     const { ledger, dump } = await openBench(kind);
-    const asked = pausing();
-    await ledger.directives.create(asked);
+    const request = pausing();
+    await ledger.directives.create(request);
     const before = await dump();
-    expect(await ledger.directives.create(asked)).toMatchObject({ verdict: 'recorded' });
+    expect(await ledger.directives.create(request)).toMatchObject({ verdict: 'recorded' });
     expect(await dump()).toEqual(before);
   });
 
@@ -102,29 +102,31 @@ describe.each(databases)('a directive on %s', (kind) => {
 
   test('repeated after a lost response is itself, whatever was done since', async () => {
     const { ledger } = await openBench(kind);
-    const asked = pausing();
-    const first = await ledger.directives.create(asked);
+    const request = pausing();
+    const first = await ledger.directives.create(request);
     await ledger.directives.create(resuming());
-    expect(await ledger.directives.create(asked)).toEqual(first);
+    expect(await ledger.directives.create(request)).toEqual(first);
     expect(await ledger.meta.read('paused')).toBe('0');
   });
 
   test('in a process runs in its name and is ended once, only by that process', async () => {
     const { ledger } = await openBench(kind);
-    const asked = pausing({ type: 'config.reload', target: 'config:' }, { kind: 'process' });
-    const { directive } = await ledger.directives.create(asked);
+    const request = pausing({ type: 'config.reload', target: 'config:' }, { kind: 'process' });
+    const { directive } = await ledger.directives.create(request);
     expect(directive).toMatchObject({ status: 'running', completedAt: null, result: null });
     expect(await ledger.signals.list({ limit: 9 })).toEqual([]);
     const closing: DirectiveClosing = {
       id: directive.id,
       processId: 'p1',
       end: { status: 'completed', result: { generation: 2 } },
-      ...asked.ends.completed,
+      ...request.ends.completed,
     };
     expect(await ledger.directives.close({ ...closing, processId: 'p2' })).toBe(false);
     expect(await ledger.directives.close(closing)).toBe(true);
     const late = { ...closing, end: { status: 'failed', code: 'INTERNAL', error: 'x' } as const };
-    expect(await ledger.directives.close({ ...late, ...asked.ends.failed(late.end) })).toBe(false);
+    expect(await ledger.directives.close({ ...late, ...request.ends.failed(late.end) })).toBe(
+      false,
+    );
     expect(await ledger.directives.find(directive.id)).toMatchObject({
       status: 'completed',
       result: '{"generation":2}',
@@ -137,8 +139,8 @@ describe.each(databases)('a directive on %s', (kind) => {
     const { ledger, sql } = await openBench(kind);
     await ledger.processes.heartbeat(beat('p1'));
     await ledger.processes.heartbeat(beat('p2'));
-    const asked = pausing({ type: 'config.reload', target: 'config:' }, { kind: 'process' });
-    const { directive } = await ledger.directives.create(asked);
+    const request = pausing({ type: 'config.reload', target: 'config:' }, { kind: 'process' });
+    const { directive } = await ledger.directives.create(request);
     expect(await ledger.processes.listOrphans({ self: 'p2', staleMs: 30_000 })).toEqual([]);
     await sql(`update processes set last_heartbeat_at = '2000-01-01T00:00:00.000Z' where id = ?`, [
       'p1',
@@ -146,7 +148,7 @@ describe.each(databases)('a directive on %s', (kind) => {
     const [orphan] = await ledger.processes.listOrphans({ self: 'p2', staleMs: 30_000 });
     expect(orphan).toMatchObject({ processId: 'p1', jobs: [], directives: [directive] });
     const end = { status: 'failed', code: 'DIRECTIVE_FAILED', error: 'it died' } as const;
-    const closing = { id: directive.id, processId: 'p1', end, ...asked.ends.failed(end) };
+    const closing = { id: directive.id, processId: 'p1', end, ...request.ends.failed(end) };
     await ledger.processes.reap({
       processId: 'p1',
       staleMs: 30_000,
@@ -163,8 +165,8 @@ describe.each(databases)('a directive on %s', (kind) => {
 
   test('in a process that the ledger never knew is found as well', async () => {
     const { ledger, sql } = await openBench(kind);
-    const asked = pausing({ type: 'config.reload', target: 'config:' }, { kind: 'process' });
-    const { directive } = await ledger.directives.create(asked);
+    const request = pausing({ type: 'config.reload', target: 'config:' }, { kind: 'process' });
+    const { directive } = await ledger.directives.create(request);
     const found = [{ processId: 'p1', directives: [{ id: directive.id }] }];
     expect(await ledger.processes.listOrphans({ self: 'p2', staleMs: 30_000 })).toEqual([]);
     expect(await ledger.processes.listOrphans({ self: 'p2', staleMs: 0 })).toMatchObject(found);

@@ -64,8 +64,10 @@ describe.each(databases)('directives on %s', (database) => {
         'completed',
       ]),
     );
-    const told = await ledger.signals.list({ type: 'directive.completed', limit: 9 });
-    expect(told.map(({ correlationId }) => correlationId)).toEqual(trail.map(({ id }) => id));
+    const emittedSignals = await ledger.signals.list({ type: 'directive.completed', limit: 9 });
+    expect(emittedSignals.map(({ correlationId }) => correlationId)).toEqual(
+      trail.map(({ id }) => id),
+    );
   });
 
   test('that are only planned write nothing', async () => {
@@ -148,8 +150,8 @@ describe.each(databases)('directives on %s', (database) => {
     expect(await first).toMatchObject({ id, status: 'completed', result: { held: 'a' } });
     expect(await second).toMatchObject({ id, status: 'completed', repeated: true });
     expect(runs).toHaveLength(1);
-    const told = await ledger.signals.list({ limit: 9 });
-    expect(told.map(({ type }) => type)).toEqual([
+    const emittedSignals = await ledger.signals.list({ limit: 9 });
+    expect(emittedSignals.map(({ type }) => type)).toEqual([
       'directive.completed',
       'directive.started',
       'directive.requested',
@@ -173,13 +175,13 @@ describe.each(databases)('directives on %s', (database) => {
   test('in a process that died are failed by the next one', async () => {
     const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
     const before = await place.start();
-    const asked = pausing({ sameness: 'each' }, { kind: 'process' });
-    await before.ledger.directives.create({ ...asked, processId: 'dead' });
+    const insert = pausing({ sameness: 'each' }, { kind: 'process' });
+    await before.ledger.directives.create({ ...insert, processId: 'dead' });
     await before.close();
     await place.sql(`update directives set started_at = '2000-01-01T00:00:00.000Z'`);
     const { ledger } = await place.start();
     const failed = await eventually('it is failed', async () => {
-      const directive = await ledger.directives.find(asked.draft.id);
+      const directive = await ledger.directives.find(insert.draft.id);
       return directive?.status === 'failed' && directive;
     });
     expect(failed.error).toBe('the process that executed it died');

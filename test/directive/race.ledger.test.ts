@@ -91,8 +91,8 @@ test('two concurrent retries of one job create one job, and both name it', async
 
 test('only one of two concurrent ends of a directive counts', async () => {
   const { ledger, other, barrier } = await openMeeting();
-  const asked = pausing({ sameness: 'each' }, { kind: 'process' });
-  const { directive } = await ledger.directives.create(asked);
+  const request = pausing({ sameness: 'each' }, { kind: 'process' });
+  const { directive } = await ledger.directives.create(request);
   await barrier.hold('select 1 from directives for update');
   const own = { id: directive.id, processId: 'p1' };
   const died = { status: 'failed', code: 'DIRECTIVE_FAILED', error: 'it died' } as const;
@@ -102,9 +102,9 @@ test('only one of two concurrent ends of a directive counts', async () => {
       ledger.directives.close({
         ...own,
         end: { status: 'completed', result: {} },
-        ...asked.ends.completed,
+        ...request.ends.completed,
       }),
-    () => other.directives.close({ ...own, end: died, ...asked.ends.failed(died) }),
+    () => other.directives.close({ ...own, end: died, ...request.ends.failed(died) }),
   );
   expect(closed.toSorted()).toEqual([false, true]);
   const [signal] = await ledger.signals.list({ limit: 9 });

@@ -28,35 +28,35 @@ function statuses(said: string): string[] {
 const run = `${lines('POST /plugin/echo/poll HTTP/1.1', 'content-length: 2')}{}`;
 
 test('a job that was accepted is not reported as a bad request because of what follows it', async () => {
-  const said = await api.raw(`${run}\0\0garbage\r\n\r\n`);
-  expect(statuses(said)).toEqual(['202', '400']);
+  const text = await api.raw(`${run}\0\0garbage\r\n\r\n`);
+  expect(statuses(text)).toEqual(['202', '400']);
 });
 
 test('a job that was accepted is not reported as a bad request because of a broken body behind it', async () => {
   const broken = `${lines('POST /plugin/echo/poll HTTP/1.1', 'transfer-encoding: chunked')}zz\r\n`;
-  const said = await api.raw(`${run}${run}${broken}`);
-  expect(statuses(said)).toEqual(['202', '202', '400']);
+  const text = await api.raw(`${run}${run}${broken}`);
+  expect(statuses(text)).toEqual(['202', '202', '400']);
 });
 
 test('a stream of events is cut, and not mixed with another answer', async () => {
   const socket = connect(api.port, '127.0.0.1').setEncoding('utf8');
   socket.on('error', () => undefined);
-  let said = '';
+  let text = '';
   socket.on('data', (chunk: string) => {
     // Only now is its answer under way.
-    if (said === '') socket.write('\0\0');
-    said += chunk;
+    if (text === '') socket.write('\0\0');
+    text += chunk;
   });
   const closed = once(socket, 'close');
   socket.write(lines('GET /events HTTP/1.1'));
   await closed;
-  expect(statuses(said)).toEqual(['200']);
+  expect(statuses(text)).toEqual(['200']);
 });
 
 test('a request that was refused before its body came gets one response', async () => {
   const head = 'POST /plugin/echo/poll HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked';
-  const said = await api.raw(`${head}\r\n\r\n2\r\n{}\r\nzz\r\n`);
-  expect(statuses(said)).toHaveLength(1);
+  const text = await api.raw(`${head}\r\n\r\n2\r\n{}\r\nzz\r\n`);
+  expect(statuses(text)).toHaveLength(1);
 });
 
 test('HTTP/1.0 has no chunks', async () => {

@@ -232,8 +232,8 @@ describe('CloudEvents', () => {
     );
     expect(await dataOf(read)).toEqual({ n: 1 });
     const other = { id: 'b2', datacontenttype: 'image/png', data_base64: base64('\u0089PNG') };
-    const kept = await post('/signals', { ...event, ...other }, structured);
-    expect(await dataOf(kept)).toEqual({
+    const response = await post('/signals', { ...event, ...other }, structured);
+    expect(await dataOf(response)).toEqual({
       data_base64: other.data_base64,
       datacontenttype: 'image/png',
     });

@@ -66,15 +66,15 @@ async function send(
   body?: string | Uint8Array | readonly Uint8Array[],
   agent: Agent | false = false,
 ): Promise<Reply> {
-  const asked = request({ ...place, method, path, agent });
+  const outgoing = request({ ...place, method, path, agent });
   const response = new Promise<IncomingMessage>((resolve, reject) => {
-    asked.once('response', resolve);
-    asked.once('error', reject);
+    outgoing.once('response', resolve);
+    outgoing.once('error', reject);
   });
   // The server may answer and hang up before a large body is sent.
-  asked.on('error', () => undefined);
-  if (Array.isArray(body)) for (const chunk of body) asked.write(chunk);
-  asked.end(Array.isArray(body) ? undefined : body);
+  outgoing.on('error', () => undefined);
+  if (Array.isArray(body)) for (const chunk of body) outgoing.write(chunk);
+  outgoing.end(Array.isArray(body) ? undefined : body);
   const { statusCode: status, headers } = await response;
   const parsed: unknown = JSON.parse(await text(await response));
   return { status, headers, body: parsed as Record<string, unknown> };

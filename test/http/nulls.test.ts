@@ -125,8 +125,8 @@ test.each([
 
 test('a directive without a key may say so', async () => {
   const nothing = { idempotency_key: null, correlation_id: null, causation_id: null, run_at: null };
-  const asked = { type: 'plugin.disable', params: { plugin: 'echo' }, dry_run: true, ...nothing };
-  expect((await send('/directives', asked)).status).toBe(200);
+  const request = { type: 'plugin.disable', params: { plugin: 'echo' }, dry_run: true, ...nothing };
+  expect((await send('/directives', request)).status).toBe(200);
 });
 
 test("a filter that is null by mistake isn't a filter, and is refused", async () => {

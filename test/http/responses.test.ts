@@ -16,8 +16,8 @@ afterAll(async () => {
 
 describe('answers', () => {
   test('carry the caller’s id, or one of ours', async () => {
-    const given = await api.ask('/jobs', { headers: { 'x-request-id': 'abc-123' } });
-    expect(given.headers['x-request-id']).toBe('abc-123');
+    const response = await api.ask('/jobs', { headers: { 'x-request-id': 'abc-123' } });
+    expect(response.headers['x-request-id']).toBe('abc-123');
     for (const bad of ['a b', 'a'.repeat(200), '<x>']) {
       const { headers } = await api.ask('/jobs', { headers: { 'x-request-id': bad } });
       expect(headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
@@ -137,7 +137,7 @@ describe('waiting', () => {
 test('a caller that hangs up gives its place to the next, and finds its job under its key', async () => {
   const server = await startApi({ api: { max_concurrent_sync: 1, max_sync_timeout: '5m' } });
   onTestFinished(() => server.close());
-  const asked = request({
+  const outgoing = request({
     port: server.port,
     host: '127.0.0.1',
     method: 'POST',
@@ -145,14 +145,14 @@ test('a caller that hangs up gives its place to the next, and finds its job unde
     agent: false,
     headers: { authorization: `Bearer ${OWNER}`, 'idempotency-key': 'once' },
   });
-  asked.on('error', () => undefined);
-  asked.end();
+  outgoing.on('error', () => undefined);
+  outgoing.end();
   const jobs = async (): Promise<unknown[]> =>
     (await server.ask('/jobs?plugin=sleeper')).body['jobs'] as unknown[];
   await eventually('it was accepted', async () => (await jobs()).length === 1);
   const next = () => server.ask('/plugin/echo/poll?wait=10s', { body: '' });
   expect((await next()).body).toMatchObject({ code: 'BUSY' });
-  asked.destroy();
+  outgoing.destroy();
   await eventually('there is room', async () => (await next()).status === 200);
   const { ledger } = server.server.instance.engine;
   const [job] = await ledger.jobs.list({ plugin: 'sleeper', limit: 2 });

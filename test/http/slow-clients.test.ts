@@ -36,13 +36,13 @@ interface Client {
 async function open(port: number, first = ''): Promise<Client> {
   const socket = connect(port, '127.0.0.1');
   sockets.push(socket);
-  let said = '';
-  socket.setEncoding('utf8').on('data', (chunk: string) => (said += chunk));
+  let text = '';
+  socket.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
   socket.on('error', () => undefined);
   const closed = once(socket, 'close');
   await once(socket, 'connect');
   socket.write(first);
-  return { socket, said: () => said, closed };
+  return { socket, said: () => text, closed };
 }
 
 const answers: ApiHandler = (_request, response) => response.end('{}\n');

@@ -20,8 +20,8 @@ const LONG = 'x'.repeat(limits.tokenGuessableChars);
 
 test('wrong tokens beyond the limit are throttled, even if they arrive at once', async () => {
   const tries = createTokenFailures(() => 0);
-  const said = await guess(tries, 'a');
-  expect(said.filter((one) => one === 'spent')).toHaveLength(1);
+  const response = await guess(tries, 'a');
+  expect(response.filter((one) => one === 'spent')).toHaveLength(1);
   expect(await tries.check('a', LONG, wrong)).toBe('spent');
   expect(await tries.check('b', LONG, wrong)).toBeUndefined();
 });

@@ -59,12 +59,12 @@ describe('its files', () => {
   });
 
   test('are small, and compressed for clients that can unpack them', async () => {
-    const asked = await fetch(`http://127.0.0.1:${api.port}${script}`, {
+    const response = await fetch(`http://127.0.0.1:${api.port}${script}`, {
       headers: { 'accept-encoding': 'gzip' },
     });
-    expect(asked.headers.get('content-encoding')).toBe('gzip');
-    expect(Number(asked.headers.get('content-length'))).toBeLessThan(60 * 1024);
-    expect(await asked.text()).toBe((await api.ask(script, open)).text);
+    expect(response.headers.get('content-encoding')).toBe('gzip');
+    expect(Number(response.headers.get('content-length'))).toBeLessThan(60 * 1024);
+    expect(await response.text()).toBe((await api.ask(script, open)).text);
   });
 
   test('that are not there are not there', async () => {

@@ -23,12 +23,12 @@ const all = { since: LONG_AGO, visitMax: 9, groupsMax: 9 };
 
 /** A job that no process will run. */
 async function addDead(ledger: Ledger, plugin: string, command = 'handle'): Promise<string> {
-  const given = draft({ plugin, command });
-  await ledger.jobs.enqueue({ jobs: [given] });
-  const job = await ledger.jobs.find(given.id);
+  const jobDraft = draft({ plugin, command });
+  await ledger.jobs.enqueue({ jobs: [jobDraft] });
+  const job = await ledger.jobs.find(jobDraft.id);
   if (job === undefined) throw new Error('the job is not there');
   await ledger.jobs.settle([closeUnrunnable(job)]);
-  return given.id;
+  return jobDraft.id;
 }
 
 describe.each(databases)('dead jobs on %s', (kind) => {
@@ -88,10 +88,10 @@ describe.each(databases)('a step that waits for a person on %s', (kind) => {
   test('is announced once, in the transaction that begins the wait', async () => {
     const { ledger } = await openBench(kind);
     const told = await define(ledger, [task('bell')]);
-    const asked: RunHalt[] = [];
+    const requests: RunHalt[] = [];
     ledger.provideRules({
       followApproval: (question) => {
-        asked.push(question);
+        requests.push(question);
         const cause = { sourceEventId: question.signal.id };
         return { jobs: [draft({ plugin: 'pager', ...cause })], runs: [runOf(told, {}, cause)] };
       },
@@ -105,7 +105,7 @@ describe.each(databases)('a step that waits for a person on %s', (kind) => {
     expect(await ledger.signals.list({ type: 'run.awaiting_approval', limit: 5 })).toEqual([]);
     await ledger.jobs.settle([done(only(await claimSteps(ledger, graph)))]);
     const signal = only(await ledger.signals.list({ type: 'run.awaiting_approval', limit: 5 }));
-    expect(signal).toMatchObject({ subjectId: run.id, hops: 3, id: only(asked).signal.id });
+    expect(signal).toMatchObject({ subjectId: run.id, hops: 3, id: only(requests).signal.id });
     const question = only(await ledger.runs.listOpenQuestions(9));
     expect(question).toMatchObject({ runId: run.id, pipeline: graph.name, node: 'ok' });
     expect(JSON.parse(signal.data)).toMatchObject({

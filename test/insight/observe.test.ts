@@ -97,8 +97,8 @@ describe('why', () => {
 
   test('names the pipelines that ignored a signal, with the reason', async () => {
     const emit = async (data: object): Promise<unknown> => {
-      const said = { type: 'box.packed', source: 'shop', data };
-      const { body } = await api.ask('/signals', { body: JSON.stringify(said) });
+      const entry = { type: 'box.packed', source: 'shop', data };
+      const { body } = await api.ask('/signals', { body: JSON.stringify(entry) });
       return (await api.ask(`/why/signal/${String(body['signal_id'])}`)).body;
     };
     const verdict = 'No pipeline that is for box.packed wanted it.';

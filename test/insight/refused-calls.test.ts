@@ -79,8 +79,8 @@ describe.each(databases)('on %s', (database) => {
     });
 
     const { slug, token: owner } = await makeTenant(api);
-    const asked = { name: 'shy', scopes: ['jobs:ro'] };
-    const shy = String((await post('/tokens', asked, owner)).body['token']);
+    const request = { name: 'shy', scopes: ['jobs:ro'] };
+    const shy = String((await post('/tokens', request, owner)).body['token']);
     expect((await post('/plugin/echo/handle', {}, shy)).status).toBe(403);
     const visit = await api.server.instance.engine.tenants?.visit(slug);
     const own = await eventually('it is on record', async () => {

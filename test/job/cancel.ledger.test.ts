@@ -17,13 +17,13 @@ import {
 describe.each(databases)('cancelling on %s', (kind) => {
   test('a job that waits ends, and never starts', async () => {
     const { ledger, job } = await openBench(kind);
-    const wanted = draft();
-    await ledger.jobs.enqueue({ jobs: [wanted] });
-    expect(await ledger.jobs.cancel(wanted.id)).toBe('cancelled');
-    expect(await job(wanted.id)).toMatchObject({ status: 'cancelled', reason: 'cancelled' });
+    const jobDraft = draft();
+    await ledger.jobs.enqueue({ jobs: [jobDraft] });
+    expect(await ledger.jobs.cancel(jobDraft.id)).toBe('cancelled');
+    expect(await job(jobDraft.id)).toMatchObject({ status: 'cancelled', reason: 'cancelled' });
     expect(await claimAs(ledger, 'p1')).toEqual([]);
-    expect(await ledger.attempts.listByJob([wanted.id])).toEqual([]);
-    expect(await ledger.jobs.cancel(wanted.id)).toBe('cancelled');
+    expect(await ledger.attempts.listByJob([jobDraft.id])).toEqual([]);
+    expect(await ledger.jobs.cancel(jobDraft.id)).toBe('cancelled');
   });
 
   test('a job that waits for its next try ends too', async () => {

@@ -28,11 +28,11 @@ function leaseOf({ startedAt, claimExpiresAt }: ClaimedJob): number {
 describe.each(databases)('a claim on %s', (kind) => {
   test('marks the job as running under its token and process', async () => {
     const { ledger, job } = await openBench(kind);
-    const wanted = draft();
-    await ledger.jobs.enqueue({ jobs: [wanted] });
+    const jobDraft = draft();
+    await ledger.jobs.enqueue({ jobs: [jobDraft] });
     const claimed = only(await claimAs(ledger, 'p1', { token: 'token' }));
     expect(claimed).toMatchObject({
-      id: wanted.id,
+      id: jobDraft.id,
       status: 'running',
       attempt: 1,
       claimToken: 'token',
@@ -41,7 +41,7 @@ describe.each(databases)('a claim on %s', (kind) => {
       context: '{}',
     });
     const { state: _state, context: _context, queueMs, ...row } = claimed;
-    expect(await job(wanted.id)).toEqual(row);
+    expect(await job(jobDraft.id)).toEqual(row);
     expect(queueMs).toBe(fromTimestamp(claimed.startedAt) - fromTimestamp(claimed.readyAt));
   });
 

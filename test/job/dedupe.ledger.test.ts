@@ -21,9 +21,9 @@ import {
 
 /** Adds one job with the key, and says whose duplicate it is. */
 async function ask(ledger: Ledger, dedupe: Dedupe, plugin = 'echo', command = 'handle') {
-  const wanted = draft({ dedupe, plugin, command });
-  const [answer] = await ledger.jobs.enqueue({ jobs: [wanted] });
-  return { id: wanted.id, duplicateOf: answer?.duplicateOf };
+  const jobDraft = draft({ dedupe, plugin, command });
+  const [answer] = await ledger.jobs.enqueue({ jobs: [jobDraft] });
+  return { id: jobDraft.id, duplicateOf: answer?.duplicateOf };
 }
 
 async function expire({ sql }: Bench): Promise<void> {
@@ -203,10 +203,10 @@ describe.each(databases)('several of one key in one batch on %s', (kind) => {
 
   test('the same job twice in a batch is not its own duplicate', async () => {
     const { ledger } = await openBench(kind);
-    const wanted = draft({ dedupe: strict('k') });
-    expect(await ledger.jobs.enqueue({ jobs: [wanted, wanted] })).toEqual([
-      { jobId: wanted.id },
-      { jobId: wanted.id },
+    const jobDraft = draft({ dedupe: strict('k') });
+    expect(await ledger.jobs.enqueue({ jobs: [jobDraft, jobDraft] })).toEqual([
+      { jobId: jobDraft.id },
+      { jobId: jobDraft.id },
     ]);
     expect((await ledger.jobs.countQueue()).ready).toBe(1);
   });
@@ -215,11 +215,11 @@ describe.each(databases)('several of one key in one batch on %s', (kind) => {
 describe.each(databases)('a keyed job asked for again on %s', (kind) => {
   test('while it is running changes nothing', async () => {
     const { ledger, dump } = await openBench(kind);
-    const wanted = draft({ dedupe: strict('k') });
-    await ledger.jobs.enqueue({ jobs: [wanted] });
+    const jobDraft = draft({ dedupe: strict('k') });
+    await ledger.jobs.enqueue({ jobs: [jobDraft] });
     await claimAs(ledger, 'p1');
     const before = await dump();
-    expect(await ledger.jobs.enqueue({ jobs: [wanted] })).toEqual([{ jobId: wanted.id }]);
+    expect(await ledger.jobs.enqueue({ jobs: [jobDraft] })).toEqual([{ jobId: jobDraft.id }]);
     expect(await dump()).toEqual(before);
   });
 

@@ -16,12 +16,12 @@ describe.each(databases)('enqueue on %s', (kind) => {
   test('an acknowledged job is there after the ledger was opened again', async () => {
     const place = await makePlace(kind);
     const before = await openLedger(place, noRules);
-    const wanted = draft({ payload: '{"kept":true}' });
-    await before.jobs.enqueue({ jobs: [wanted] });
+    const jobDraft = draft({ payload: '{"kept":true}' });
+    await before.jobs.enqueue({ jobs: [jobDraft] });
     await before.close();
     const after = await openLedger(place, noRules);
     try {
-      expect(await after.jobs.find(wanted.id)).toMatchObject({
+      expect(await after.jobs.find(jobDraft.id)).toMatchObject({
         status: 'queued',
         payload: '{"kept":true}',
       });
@@ -53,7 +53,7 @@ describe.each(databases)('enqueue on %s', (kind) => {
 
   test('every field comes back as it was given', async () => {
     const { ledger, job } = await openBench(kind);
-    const wanted = draft({
+    const jobDraft = draft({
       submittedBy: 'webhook',
       actor: 'webhook:github',
       maxAttempts: 7,
@@ -67,9 +67,9 @@ describe.each(databases)('enqueue on %s', (kind) => {
       runtimeCaused: true,
       eventContextId: 'context',
     });
-    expect(await ledger.jobs.enqueue({ jobs: [wanted] })).toEqual([{ jobId: wanted.id }]);
-    const { dedupe, ...fields } = wanted;
-    expect(await job(wanted.id)).toMatchObject({
+    expect(await ledger.jobs.enqueue({ jobs: [jobDraft] })).toEqual([{ jobId: jobDraft.id }]);
+    const { dedupe, ...fields } = jobDraft;
+    expect(await job(jobDraft.id)).toMatchObject({
       ...fields,
       dedupeKey: dedupe?.key,
       dedupeTtlMs: dedupe?.ttlMs,
@@ -90,11 +90,11 @@ describe.each(databases)('enqueue on %s', (kind) => {
 
   test('a job without a lineage is its own root and its own idempotency key', async () => {
     const { ledger, job } = await openBench(kind);
-    const wanted = draft();
-    await ledger.jobs.enqueue({ jobs: [wanted] });
-    expect(await job(wanted.id)).toMatchObject({
-      rootJobId: wanted.id,
-      idempotencyKey: wanted.id,
+    const jobDraft = draft();
+    await ledger.jobs.enqueue({ jobs: [jobDraft] });
+    expect(await job(jobDraft.id)).toMatchObject({
+      rootJobId: jobDraft.id,
+      idempotencyKey: jobDraft.id,
       hops: 0,
       runtimeCaused: false,
       parentJobId: null,
@@ -103,14 +103,14 @@ describe.each(databases)('enqueue on %s', (kind) => {
 
   test('the same id twice is one job, and the first one is kept', async () => {
     const { ledger, job } = await openBench(kind);
-    const wanted = draft({ payload: '1' });
-    await ledger.jobs.enqueue({ jobs: [wanted] });
-    expect(await ledger.jobs.enqueue({ jobs: [{ ...wanted, payload: '2' }] })).toEqual([
-      { jobId: wanted.id },
+    const jobDraft = draft({ payload: '1' });
+    await ledger.jobs.enqueue({ jobs: [jobDraft] });
+    expect(await ledger.jobs.enqueue({ jobs: [{ ...jobDraft, payload: '2' }] })).toEqual([
+      { jobId: jobDraft.id },
     ]);
-    expect(await ledger.jobs.enqueue({ jobs: [wanted, wanted] })).toHaveLength(2);
+    expect(await ledger.jobs.enqueue({ jobs: [jobDraft, jobDraft] })).toHaveLength(2);
     expect(await ledger.jobs.list({ limit: 10 })).toHaveLength(1);
-    expect((await job(wanted.id)).payload).toBe('1');
+    expect((await job(jobDraft.id)).payload).toBe('1');
   });
 
   test('a job asked for again after it ended stays ended', async () => {
@@ -151,13 +151,13 @@ describe.each(databases)('enqueue on %s', (kind) => {
   test('signals and contexts come with the jobs that they cause', async () => {
     const { ledger } = await openBench(kind);
     const [signalId, contextId] = [makeId(), makeId()];
-    const wanted = draft({ sourceEventId: signalId, eventContextId: contextId });
+    const jobDraft = draft({ sourceEventId: signalId, eventContextId: contextId });
     const signals = [
       { id: signalId, type: 'a.b', source: 'api', data: '{"a":1}', hops: 1, correlationId: 'c' },
     ];
     const contexts = [{ id: contextId, accumulated: '{"bag":1}' }];
-    await ledger.jobs.enqueue({ jobs: [wanted], signals, contexts });
-    await ledger.jobs.enqueue({ jobs: [wanted], signals, contexts });
+    await ledger.jobs.enqueue({ jobs: [jobDraft], signals, contexts });
+    await ledger.jobs.enqueue({ jobs: [jobDraft], signals, contexts });
     expect(await ledger.signals.list({ limit: 10 })).toMatchObject(signals);
     expect(only(await claimAs(ledger, 'p1')).context).toBe('{"bag":1}');
   });

@@ -61,15 +61,15 @@ describe('two that enqueue', () => {
 
   test('a job that has come and gone while it was asked for again leaves its key as it is', async () => {
     const { ledger, barrier, sql } = await openMeeting();
-    const wanted = draft({ dedupe: strict('k') });
+    const jobDraft = draft({ dedupe: strict('k') });
     await barrier.hold(`insert into job_dedupe values ('k', 'echo', 'handle', $1, $2)`, [
-      wanted.id,
+      jobDraft.id,
       '2999-01-01T00:00:00.000Z',
     ]);
-    const asking = ledger.jobs.enqueue({ jobs: [wanted] });
+    const asking = ledger.jobs.enqueue({ jobs: [jobDraft] });
     await barrier.untilWaiting(1);
     await barrier.lift('commit');
-    expect(await asking).toEqual([{ jobId: wanted.id }]);
+    expect(await asking).toEqual([{ jobId: jobDraft.id }]);
     expect(await sql('select blocks_until from job_dedupe')).toEqual([
       { blocks_until: '2999-01-01T00:00:00.000Z' },
     ]);

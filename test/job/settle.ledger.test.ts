@@ -128,18 +128,18 @@ describe.each(databases)('settling on %s', (kind) => {
 
   test('ends in dead when the budget is used up, with a row for every attempt', async () => {
     const { ledger, job } = await openBench(kind);
-    const wanted = draft({ maxAttempts: 3 });
-    await ledger.jobs.enqueue({ jobs: [wanted] });
+    const jobDraft = draft({ maxAttempts: 3 });
+    await ledger.jobs.enqueue({ jobs: [jobDraft] });
     for (let attempt = 1; attempt <= 3; attempt += 1) {
       await settleOne(ledger, retryLater(only(await claimAs(ledger, 'p1')), 0));
     }
-    expect(await job(wanted.id)).toMatchObject({
+    expect(await job(jobDraft.id)).toMatchObject({
       status: 'dead',
       retryCount: 3,
       attempt: 3,
       reason: 'retries_exhausted',
     });
-    const log = await ledger.attempts.listByJob([wanted.id]);
+    const log = await ledger.attempts.listByJob([jobDraft.id]);
     expect(log.map(({ attempt }) => attempt)).toEqual([1, 2, 3]);
     expect(await claimAs(ledger, 'p1')).toEqual([]);
   });
@@ -165,11 +165,11 @@ describe.each(databases)('settling on %s', (kind) => {
 
   test('closes a job that still waits, without an attempt', async () => {
     const { ledger, job } = await openBench(kind);
-    const wanted = draft();
-    await ledger.jobs.enqueue({ jobs: [wanted] });
-    expect(await settleOne(ledger, closeUnrunnable(await job(wanted.id)))).toBe('settled');
-    expect(await job(wanted.id)).toMatchObject({ status: 'dead', reason: 'no_runner' });
-    expect(await ledger.attempts.listByJob([wanted.id])).toEqual([]);
+    const jobDraft = draft();
+    await ledger.jobs.enqueue({ jobs: [jobDraft] });
+    expect(await settleOne(ledger, closeUnrunnable(await job(jobDraft.id)))).toBe('settled');
+    expect(await job(jobDraft.id)).toMatchObject({ status: 'dead', reason: 'no_runner' });
+    expect(await ledger.attempts.listByJob([jobDraft.id])).toEqual([]);
   });
 
   test('closes hundreds at once', async () => {
@@ -301,9 +301,9 @@ describe.each(databases)('the fence on %s', (kind) => {
 
   test('keeps out what would close a waiting job that has run meanwhile', async () => {
     const { ledger, dump, job } = await openBench(kind);
-    const wanted = draft();
-    await ledger.jobs.enqueue({ jobs: [wanted] });
-    const seen = await job(wanted.id);
+    const jobDraft = draft();
+    await ledger.jobs.enqueue({ jobs: [jobDraft] });
+    const seen = await job(jobDraft.id);
     const running = only(await claimAs(ledger, 'p1'));
     expect(await settleOne(ledger, closeUnrunnable(seen))).toBe('fenced');
     await settleOne(ledger, release(running));

@@ -4,7 +4,7 @@ import { databases, makePlace } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
 
 const patienceMs = 20_000;
-const asked = { payload: {}, submittedBy: 'api', actor: 'test' } as const;
+const request = { payload: {}, submittedBy: 'api', actor: 'test' } as const;
 const pipelines = [{ name: 'flow', steps: [{ id: 'look', uses: 'worker.poll' }] }];
 
 describe.each(databases)('a trigger on %s', (database) => {
@@ -15,8 +15,8 @@ describe.each(databases)('a trigger on %s', (database) => {
       pipelines,
     });
     const { engine, ledger } = await place.start();
-    const job = { ...asked, plugin: 'worker', command: 'poll' };
-    const runs = ['flow', 'flaw'].map((pipeline) => ({ ...asked, pipeline }));
+    const job = { ...request, plugin: 'worker', command: 'poll' };
+    const runs = ['flow', 'flaw'].map((pipeline) => ({ ...request, pipeline }));
     await expect(engine.trigger({ job, runs })).rejects.toMatchObject({
       code: 'PIPELINE_NOT_FOUND',
     });
@@ -31,8 +31,8 @@ describe.each(databases)('a trigger on %s', (database) => {
       pipelines,
     });
     const { engine, ended } = await place.start();
-    const job = { ...asked, plugin: 'worker', command: 'init' };
-    const given = await engine.trigger({ job, runs: [{ ...asked, pipeline: 'flow' }] });
+    const job = { ...request, plugin: 'worker', command: 'init' };
+    const given = await engine.trigger({ job, runs: [{ ...request, pipeline: 'flow' }] });
     const initId = given.job?.duplicateOf ?? given.job?.jobId ?? '';
     expect(await ended(initId)).toMatchObject({ command: 'init', status: 'succeeded' });
     const run = await engine.waitForRun(given.runs[0]?.runId ?? '', patienceMs);

@@ -56,9 +56,9 @@ interface Writer {
 function start(path: string, times: number): Writer {
   const stdio = ['ignore', 'pipe', 'inherit'] as const;
   const child = spawn(process.execPath, [program, path, String(times)], { stdio: [...stdio] });
-  let said = '';
-  child.stdout?.setEncoding('utf8').on('data', (text: string) => (said += text));
-  return { child, ended: once(child, 'close'), lines: () => said.split('\n').slice(0, -1) };
+  let output = '';
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => (output += text));
+  return { child, ended: once(child, 'close'), lines: () => output.split('\n').slice(0, -1) };
 }
 
 /** Looks without pause: it lasts some milliseconds. */

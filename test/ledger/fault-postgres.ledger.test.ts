@@ -237,9 +237,9 @@ describe('a connection that is lost at every statement in turn', () => {
       [
         'cancel',
         async ({ far, ledger }) => {
-          const wanted = draft({ dedupe: strict('k') });
-          await ledger.jobs.enqueue({ jobs: [wanted] });
-          return () => far.jobs.cancel(wanted.id);
+          const jobDraft = draft({ dedupe: strict('k') });
+          await ledger.jobs.enqueue({ jobs: [jobDraft] });
+          return () => far.jobs.cancel(jobDraft.id);
         },
       ],
       ['heartbeat', ({ far }) => Promise.resolve(() => far.processes.heartbeat(beat('p1')))],

@@ -385,8 +385,8 @@ describe.each(databases)('with many rows on %s', (kind) => {
     }
     expect(Object.entries(scans).filter(([, found]) => found.length > 0)).toEqual([]);
     for (const what of prunableKinds) {
-      const asked = { what, olderThanMs: (1000 * rows) / 2, limit: 10 };
-      const plans = await explain(() => ledger.history.prune(asked));
+      const input = { what, olderThanMs: (1000 * rows) / 2, limit: 10 };
+      const plans = await explain(() => ledger.history.prune(input));
       const steps = plans.flatMap((plan) => plan.steps).join('\n');
       expect({ [what]: steps }).toEqual({ [what]: expect.stringContaining(indexes[what]) });
     }

@@ -191,14 +191,14 @@ describe("a backup that can't be restored", () => {
     const { from } = await makeBackup('sqlite');
     const place = await makePlace('sqlite');
     const old = await openLedger(place, noRules);
-    const wanted = draft();
-    await old.jobs.enqueue({ jobs: [wanted] });
+    const jobDraft = draft();
+    await old.jobs.enqueue({ jobs: [jobDraft] });
     await old.close();
     const { previous } = await restoreLedger(from, place);
     const aside = await openRestored({ kind: 'sqlite', path: previous ?? '' });
-    expect((await aside.jobs.find(wanted.id))?.status).toBe('queued');
+    expect((await aside.jobs.find(jobDraft.id))?.status).toBe('queued');
     const restored = await openRestored(place);
-    expect(await restored.jobs.find(wanted.id)).toBeUndefined();
+    expect(await restored.jobs.find(jobDraft.id)).toBeUndefined();
   });
 
   test('is a schema of PostgreSQL that holds anything else than a start leaves there', async () => {

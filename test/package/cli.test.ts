@@ -95,8 +95,8 @@ test('reports unusable packages: in the list, in doctor and at an installation',
   writeFileSync(join(broken, 'run.sh'), 'echo');
   const listed = await ductile('package', 'list');
   expect(listed.out).toMatch(/Problems\n.*could be code[^]*broken/);
-  const wanted = await ductile('package', 'install', 'broken');
-  expect(wanted.err).toMatch(/`ductile package list --config \S+` says why/);
+  const result = await ductile('package', 'install', 'broken');
+  expect(result.err).toMatch(/`ductile package list --config \S+` says why/);
   const found = await ductile('doctor');
   expect([found.code, found.out]).toEqual([0, expect.stringContaining('could be code')]);
 });

@@ -316,8 +316,8 @@ describe.each(databases)('packages on %s', (database) => {
     const countOf = () => engine.status().counts.directivesRequested;
     const before = countOf();
     const data = { plugin: 'worker' };
-    const said = { type: 'site.down', source: 'monitor', data, actor: 'api:monitor' };
-    const { signalId } = await engine.signals.emit(said);
+    const entry = { type: 'site.down', source: 'monitor', data, actor: 'api:monitor' };
+    const { signalId } = await engine.signals.emit(entry);
     const asked = await eventually('the directive is done', async () => {
       const [found] = await ledger.directives.list({ type: 'plugin.disable', limit: 1 });
       return found?.status === 'completed' ? found : undefined;

@@ -38,9 +38,9 @@ describe.each(databases)('the key of a run on %s', (kind) => {
     const before = await dump();
     const run = runOf(graph, {}, keyed('k'));
     const { runs, dropped, queued } = await ledger.runs.start({ jobs: [], runs: [run] });
-    const told = { runId: run.id, status: 'running', duplicateOf: first.runId, dedupeKey: 'k' };
-    expect(runs).toEqual([told]);
-    expect(dropped).toEqual([told]);
+    const expected = { runId: run.id, status: 'running', duplicateOf: first.runId, dedupeKey: 'k' };
+    expect(runs).toEqual([expected]);
+    expect(dropped).toEqual([expected]);
     expect(queued).toBe(false);
     expect(await dump()).toEqual(before);
   });

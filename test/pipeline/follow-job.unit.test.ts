@@ -50,10 +50,10 @@ describe('events', () => {
 
   test('cause a job for every target, in the order of the routes', () => {
     const job = makeClaimedJob({ rootJobId: 'root', eventContextId: 'context' });
-    const asked: unknown[] = [];
+    const requests: unknown[] = [];
     const rules = makeRules({
       targetsOf(signal) {
-        asked.push(signal);
+        requests.push(signal);
         return [toSink, toStore];
       },
     });
@@ -63,7 +63,7 @@ describe('events', () => {
       rules,
       nowMs,
     );
-    expect(asked).toEqual([{ source: 'worker', type: 'a' }]);
+    expect(requests).toEqual([{ source: 'worker', type: 'a' }]);
     const shared = {
       submittedBy: 'route',
       actor: 'plugin:worker',
@@ -212,15 +212,15 @@ describe('a death', () => {
   });
 
   test('is routed as coming from the runtime', () => {
-    const asked: unknown[] = [];
+    const requests: unknown[] = [];
     const rules = makeRules({
       targetsOf(signal) {
-        asked.push(signal);
+        requests.push(signal);
         return [toSink];
       },
     });
     const { signals, jobs } = followDeath(makeClaimedJob(), end, rules, nowMs);
-    expect(asked).toEqual([{ source: 'ductile', type: 'job.dead' }]);
+    expect(requests).toEqual([{ source: 'ductile', type: 'job.dead' }]);
     expect(jobs).toMatchObject([
       { ...toSink, actor: 'ductile', runtimeCaused: true, sourceEventId: signals[0]?.id },
     ]);

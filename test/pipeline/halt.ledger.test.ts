@@ -138,9 +138,9 @@ describe.each(databases)('an event for a halted run on %s', (kind) => {
     const graph = await define(ledger, [task('a')]);
     const run = runOf(graph);
     // A resume comes first: claims find nothing in a paused ledger.
-    const asked = pausing({}, { kind: 'system.pause', paused: false });
-    const completed = { ...asked.ends.completed, runs: [run] };
-    await ledger.directives.create({ ...asked, ends: { ...asked.ends, completed } });
+    const request = pausing({}, { kind: 'system.pause', paused: false });
+    const completed = { ...request.ends.completed, runs: [run] };
+    await ledger.directives.create({ ...request, ends: { ...request.ends, completed } });
     expect((await findRun(ledger, run.id)).status).toBe('running');
     expect(await carryOn(ledger, graph)).toBe(1);
   });

@@ -14,7 +14,7 @@ interface Played extends Simulation {
 }
 
 function playAll(flow: Graph, begin: JsonObject, play: Play): Played {
-  const asked: (readonly [string, string, JsonObject])[] = [];
+  const requests: (readonly [string, string, JsonObject])[] = [];
   const simulation = simulateRun({
     graph: flow,
     payload: begin,
@@ -22,11 +22,11 @@ function playAll(flow: Graph, begin: JsonObject, play: Play): Played {
     stepsMax: 100_000,
     charsMax: 100_000_000,
     answer({ node, branch, input }) {
-      asked.push([node.id, branch, input]);
+      requests.push([node.id, branch, input]);
       return play(node.id, branch);
     },
   });
-  return { ...simulation, asked };
+  return { ...simulation, asked: requests };
 }
 
 /** Simulates a pipeline, and compares the result with the model. */

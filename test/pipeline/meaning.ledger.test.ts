@@ -52,15 +52,15 @@ async function carryOn(
   play: Play,
   choices: readonly number[],
 ): Promise<Asked[]> {
-  const asked: Asked[] = [];
+  const requests: Asked[] = [];
   let turn = 0;
   const choose = (): number => choices[turn++ % choices.length] ?? 0;
   for (let open: ClaimedJob[] = []; ;) {
     await advanceAll(ledger);
     const claimed = await claimSteps(ledger, graph);
-    for (const job of claimed) asked.push(await askedOf(ledger, job));
+    for (const job of claimed) requests.push(await askedOf(ledger, job));
     open.push(...claimed);
-    if (open.length === 0) return asked;
+    if (open.length === 0) return requests;
     const [at, count] = [choose() % open.length, 1 + (choose() % 3)];
     const ending = open.slice(at, at + count);
     open = open.filter((job) => !ending.includes(job));

@@ -96,7 +96,7 @@ export interface Meaning {
 }
 
 export function meaningOf(steps: readonly Tree[], payload: JsonObject, play: Play): Meaning {
-  const asked: [string, string, JsonObject][] = [];
+  const requests: [string, string, JsonObject][] = [];
 
   function branch(list: readonly Tree[], state: State, path: string): Meaning['outcome'] {
     const outcome = run(list, '', state, path, true);
@@ -118,7 +118,7 @@ export function meaningOf(steps: readonly Tree[], payload: JsonObject, play: Pla
         continue;
       }
       if (tree.kind === 'task') {
-        asked.push([tree.id, path, { ...now.sent, ...now.own }]);
+        requests.push([tree.id, path, { ...now.sent, ...now.own }]);
         const played = play(tree.id, path);
         if (played.kind === 'failed') {
           if (!tree.lenient) return { halt: played.reason };
@@ -195,7 +195,7 @@ export function meaningOf(steps: readonly Tree[], payload: JsonObject, play: Pla
   }
 
   const outcome = branch(steps, { own: payload, base: {}, sent: {} }, '0');
-  return { outcome, asked };
+  return { outcome, asked: requests };
 }
 
 function whole(event: Json): JsonObject {

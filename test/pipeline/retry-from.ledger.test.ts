@@ -146,13 +146,13 @@ describe.each(databases)('an ended run on %s', (kind) => {
     const { id } = await start(ledger, graph, {});
     await carryOn(ledger, graph, (job) => tell(job, 'one'));
     const again = await revive(ledger, id, { from: 'a' });
-    const said: unknown[] = [];
+    const messages: unknown[] = [];
     await carryOn(ledger, graph, (job) => {
-      if (job.plugin === 'c') said.push((JSON.parse(job.payload) as { said: string }).said);
+      if (job.plugin === 'c') messages.push((JSON.parse(job.payload) as { said: string }).said);
       return tell(job, 'two');
     });
     expect(await findRun(ledger, again)).toMatchObject({ status: 'succeeded' });
-    expect(said).toEqual(['a two']);
+    expect(messages).toEqual(['a two']);
   });
 
   test('waits for approval again if that is the step', async () => {

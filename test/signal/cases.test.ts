@@ -75,8 +75,8 @@ describe.each(databases)('handlers on %s', (database) => {
   });
 
   test('an emitted signal is counted and sent on a channel', async () => {
-    const heard: unknown[] = [];
-    const listen = (message: unknown): void => void heard.push(message);
+    const messages: unknown[] = [];
+    const listen = (message: unknown): void => void messages.push(message);
     const emitted = channel('ductile:signal:emitted');
     emitted.subscribe(listen);
     try {
@@ -86,7 +86,7 @@ describe.each(databases)('handlers on %s', (database) => {
       const { signalId } = await engine.signals.emit(keyed);
       await engine.signals.emit(keyed);
       expect(engine.status().counts.signalsEmitted).toBe(1);
-      expect(heard).toMatchObject([{ id: signalId, type: 'order.paid', source: 'shop' }]);
+      expect(messages).toMatchObject([{ id: signalId, type: 'order.paid', source: 'shop' }]);
     } finally {
       emitted.unsubscribe(listen);
     }

@@ -34,10 +34,10 @@ test('signal export reads all pages, oldest first', async () => {
   const { out, code, calls } = await run(argv, { answer: pages });
   expect(code).toBe(0);
   expect(parse(out)).toEqual([signal('1'), signal('2'), signal('3')]);
-  const asked = { type: 'order.paid', correlation_id: 'c', order: 'oldest' };
+  const request = { type: 'order.paid', correlation_id: 'c', order: 'oldest' };
   expect(calls).toMatchObject([
-    ['signal.list', asked],
-    ['signal.list', { ...asked, cursor: 'two' }],
+    ['signal.list', request],
+    ['signal.list', { ...request, cursor: 'two' }],
   ]);
 });
 

@@ -107,11 +107,11 @@ describe('a report', () => {
   });
 
   test('has the role that its reporter had, and no other', () => {
-    const asked = { type: 'order.paid', source: 'shop', data: {} };
+    const request = { type: 'order.paid', source: 'shop', data: {} };
     const metadata = { actor_role: 'owner', trace_id: 't' };
     const kept = (role?: string, given = {}): unknown =>
       JSON.parse(
-        toSignalDraft({ ...asked, metadata: given }, { ...reporter, actorRole: role }).metadata ??
+        toSignalDraft({ ...request, metadata: given }, { ...reporter, actorRole: role }).metadata ??
           '',
       );
     const actor = 'token:shop';

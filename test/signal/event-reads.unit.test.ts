@@ -18,19 +18,19 @@ function placeAt(seq: number): EventCursor {
 
 /** Answers when it is told to; `asked` are the places of the reads that have begun. */
 function makeSlowLedger() {
-  const asked: number[] = [];
+  const requests: number[] = [];
   const answers: (() => void)[] = [];
   const ledger = {
     events: {
       list({ jobs }: EventCursor): Promise<EventRows> {
-        asked.push(jobs.seq);
+        requests.push(jobs.seq);
         const none = { rows: [], isCut: false, end: jobs };
         const rows = { jobs: none, signals: none, attempts: none, runs: none, isPending: false };
         return new Promise((resolve) => answers.push(() => resolve(rows)));
       },
     },
   } as unknown as Ledger;
-  return { ledger, asked, answer: () => answers.splice(0).forEach((done) => done()) };
+  return { ledger, asked: requests, answer: () => answers.splice(0).forEach((done) => done()) };
 }
 
 const turn = () => new Promise<void>((done) => setImmediate(done));
@@ -67,11 +67,11 @@ test('few reads run at once, and all get their turn', async () => {
 
 /** A ledger of signals that are all of one type, with a page of ten for each read. */
 function makeSignals(count: number) {
-  const asked: number[] = [];
+  const requests: number[] = [];
   const ledger = {
     events: {
       list: async ({ signals, ...others }: EventCursor): Promise<EventRows> => {
-        asked.push(signals.seq);
+        requests.push(signals.seq);
         const last = Math.min(count, signals.seq + 10);
         const rows = Array.from({ length: last - signals.seq }, (_, at) =>
           signal(signals.seq + at + 1),
@@ -87,7 +87,7 @@ function makeSignals(count: number) {
       },
     },
   } as unknown as Ledger;
-  return { ledger, asked };
+  return { ledger, asked: requests };
 }
 
 function signal(seq: number): SignalEvent {

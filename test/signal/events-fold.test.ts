@@ -28,16 +28,16 @@ describe('folded events', () => {
     const begin = await api.ask('/events?fold=true', { headers: { accept: 'application/json' } });
     for (const n of [1, 2, 3]) await emit(n);
     let cursor = String(begin.body['cursor']);
-    const told: Told[] = [];
+    const reports: Told[] = [];
     await eventually('three were told', async () => {
       const path = `/events?fold=true&type=order.*&after=${cursor}`;
       const { body } = await api.ask(path, { headers: { accept: 'application/json' } });
       cursor = String(body['cursor']);
-      told.push(...(body['events'] as Told[]));
-      return told.reduce((sum, { count }) => sum + count, 0) === 3;
+      reports.push(...(body['events'] as Told[]));
+      return reports.reduce((sum, { count }) => sum + count, 0) === 3;
     });
-    expect(told.every(({ type }) => type === 'order.paid')).toBe(true);
-    expect(told.at(-1)?.data).toEqual({ n: 3 });
+    expect(reports.every(({ type }) => type === 'order.paid')).toBe(true);
+    expect(reports.at(-1)?.data).toEqual({ n: 3 });
   });
 
   test('come on a stream, each counted once', async () => {

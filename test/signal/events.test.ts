@@ -32,15 +32,15 @@ async function follow(
   query = '',
   headers: Readonly<Record<string, string>> = {},
 ): Promise<Reader> {
-  const asked = request({
+  const outgoing = request({
     port: api.port,
     host: '127.0.0.1',
     path: `/events${query}`,
     agent: false,
     headers: { authorization: `Bearer ${OWNER}`, ...headers },
   });
-  asked.end();
-  const [response] = (await once(asked, 'response')) as [IncomingMessage];
+  outgoing.end();
+  const [response] = (await once(outgoing, 'response')) as [IncomingMessage];
   const frames: Frame[] = [];
   let text = '';
   let rest = '';
@@ -56,9 +56,9 @@ async function follow(
       frames.push({ id, event, data: JSON.parse(data) as Record<string, unknown> });
     }
   });
-  asked.on('error', () => undefined);
+  outgoing.on('error', () => undefined);
   response.on('error', () => undefined);
-  const close = (): void => void asked.destroy();
+  const close = (): void => void outgoing.destroy();
   onTestFinished(close);
   return { response, frames, text: () => text, close };
 }

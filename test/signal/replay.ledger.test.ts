@@ -9,8 +9,8 @@ const nothing = { signals: 0, jobs: 0, runs: 0, skipped: 0, unhandled: 0, unopen
 describe.each(databases)('a step of a replay on %s', (kind) => {
   async function open() {
     const { ledger } = await openBench(kind);
-    const asked = pausing({ type: 'signal.replay', target: 'signal:*' }, { kind: 'process' });
-    const { directive } = await ledger.directives.create(asked);
+    const request = pausing({ type: 'signal.replay', target: 'signal:*' }, { kind: 'process' });
+    const { directive } = await ledger.directives.create(request);
     const id = makeId();
     const signal = { id, type: 'a.b', source: 'shop', data: '{}', hops: 1, correlationId: id };
     await ledger.signals.emit([{ signal, jobs: [], runs: [] }]);

@@ -76,8 +76,8 @@ describe.each(databases)('a replay on %s', (database) => {
 
   test('S-27 for an unknown handler is refused, and starts nothing', async () => {
     const { engine, ledger } = await open(database);
-    const asked = ask(engine, 'signal.replay', { type: 'order.paid', handler: 'mial' });
-    await expect(asked).rejects.toMatchObject({
+    const pending = ask(engine, 'signal.replay', { type: 'order.paid', handler: 'mial' });
+    await expect(pending).rejects.toMatchObject({
       code: 'INPUT_INVALID',
       place: 'handler',
       hint: expect.stringContaining('mail'),
@@ -134,13 +134,13 @@ describe.each(databases)('a replay on %s', (database) => {
     const { engine, ledger, place, close } = await open(database);
     await pause(engine);
     await emitMany(ledger, 5 * limits.bulkStepJobs);
-    const asked = ask(engine, 'signal.replay', { type: 'order.paid', handler: 'mail' });
+    const pending = ask(engine, 'signal.replay', { type: 'order.paid', handler: 'mail' });
     const id = await eventually('it has begun', async () => {
       const [directive] = await ledger.directives.list({ type: 'signal.replay', limit: 1 });
       return directive !== undefined && directive.progress !== null && directive.id;
     });
     await close();
-    const { status } = await asked.catch(() => ({ status: 'unknown' }));
+    const { status } = await pending.catch(() => ({ status: 'unknown' }));
     const next = await place.start();
     const ended = await eventually('it has ended', async () => {
       const directive = await next.ledger.directives.find(id);

@@ -42,8 +42,8 @@ describe.each(databases)('on %s', (database) => {
     const server = await openServer({ ...place.config, pluginRoots }, log);
     onTestFinished(() => server.close());
     const params = { slug: makeSlug() };
-    const asked = server.instance.engine.direct({ type: 'tenant.create', params, actor: 'test' });
-    await expect(asked).rejects.toMatchObject({ code: 'TENANT_NOT_ISOLATED' });
+    const pending = server.instance.engine.direct({ type: 'tenant.create', params, actor: 'test' });
+    await expect(pending).rejects.toMatchObject({ code: 'TENANT_NOT_ISOLATED' });
     expect(await server.instance.engine.ledger.tenants.list()).toEqual([]);
   });
 });

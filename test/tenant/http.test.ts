@@ -141,11 +141,11 @@ async function askSocket(
 ): Promise<{ status: number; text: string }> {
   const headers = { host: 'x', ...(authorization === undefined ? {} : { authorization }) };
   return new Promise((resolve, reject) => {
-    const asked = request({ socketPath, path, agent: false, headers }, (response) => {
+    const outgoing = request({ socketPath, path, agent: false, headers }, (response) => {
       void text(response).then((said) => resolve({ status: response.statusCode ?? 0, text: said }));
     });
-    asked.on('error', reject);
-    asked.end();
+    outgoing.on('error', reject);
+    outgoing.end();
   });
 }
 

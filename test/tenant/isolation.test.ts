@@ -221,19 +221,19 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
   });
 
   async function follow(token: string): Promise<{ text: () => string; close: () => void }> {
-    const asked = request({
+    const outgoing = request({
       port: api.port,
       host: '127.0.0.1',
       path: '/events',
       agent: false,
       headers: { authorization: `Bearer ${token}` },
     });
-    asked.end();
-    const [response] = (await once(asked, 'response')) as [IncomingMessage];
+    outgoing.end();
+    const [response] = (await once(outgoing, 'response')) as [IncomingMessage];
     let text = '';
     response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
-    asked.on('error', () => undefined);
+    outgoing.on('error', () => undefined);
     response.on('error', () => undefined);
-    return { text: () => text, close: () => void asked.destroy() };
+    return { text: () => text, close: () => void outgoing.destroy() };
   }
 });

@@ -87,8 +87,8 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
 
   test('S-15: no signal of one is read, repeated or replayed by another', async () => {
     const keyed = { ...seen, dedupe_key: 'once', source_event_id: 'e1' };
-    const told = await first.post('/signals', keyed);
-    const id = String(told.body['signal_id']);
+    const response = await first.post('/signals', keyed);
+    const id = String(response.body['signal_id']);
     expect((await first.post('/signals', keyed)).body).toMatchObject({ signal_id: id });
     const other = await second.post('/signals', { ...keyed, data: { said: 'second' } });
     expect(other.status).toBe(201);

@@ -40,9 +40,9 @@ describe.each(databases)('on %s', (database) => {
       const slug = makeSlug();
       const place = await makeHome(database, [slug]);
       const first = await begin(place, `${probe}:kill`);
-      const asked = first.client.post('/tenants', { slug }).catch(() => undefined);
+      const pending = first.client.post('/tenants', { slug }).catch(() => undefined);
       await first.server.exited;
-      await asked;
+      await pending;
       const { client, server } = await begin(place);
       await eventually('it is there', async () => {
         const { body } = await client.get(`/tenants/${slug}`);

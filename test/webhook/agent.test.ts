@@ -90,8 +90,8 @@ async function lastDelivery(id: string): Promise<Record<string, unknown>> {
 async function reload(change: (config: JsonObject) => JsonObject): Promise<void> {
   const { file } = api.server.instance.config;
   await writeFile(file, JSON.stringify(change(written)));
-  const asked = await api.ask('/system/reload', { body: '{}' });
-  expect([asked.status, asked.text]).toEqual([200, expect.any(String)]);
+  const response = await api.ask('/system/reload', { body: '{}' });
+  expect([response.status, response.text]).toEqual([200, expect.any(String)]);
 }
 
 function promptOf(job: Job | undefined): string {

@@ -99,8 +99,8 @@ describe('23 a body is what it was declared to be', () => {
   });
 
   test('files that a body only mentions are not opened', async () => {
-    const told = JSON.parse((await send(FILES)).text) as { job_id: string };
-    const { payload } = (await at.api.ask(`/job/${told.job_id}`)).body;
+    const parsed = JSON.parse((await send(FILES)).text) as { job_id: string };
+    const { payload } = (await at.api.ask(`/job/${parsed.job_id}`)).body;
     expect(payload).toMatchObject({ payload: JSON.parse(FILES) as object });
   });
 });
@@ -141,8 +141,8 @@ describe('the size is what comes, not what was said', () => {
         `content-length: +${body.length}`,
         'transfer-encoding: xchunked',
       ]) {
-        const said = await at.raw([`${head(lines)}${body}`]);
-        expect([lines, parseResponse(said).status, said.match(/HTTP\/1\.1 \d+/g)]).toEqual([
+        const rawText = await at.raw([`${head(lines)}${body}`]);
+        expect([lines, parseResponse(rawText).status, rawText.match(/HTTP\/1\.1 \d+/g)]).toEqual([
           lines,
           400,
           ['HTTP/1.1 400'],
@@ -165,8 +165,8 @@ describe('21 a body that dribbles', () => {
   const drops = Array.from(body, (drop) => `1\r\n${drop}\r\n`);
 
   test('is verified when all of it is there', async () => {
-    const told = parseResponse(await at.raw([chunkedHead(body), ...drops, '0\r\n\r\n']));
-    expect(told.status).toBe(202);
+    const response = parseResponse(await at.raw([chunkedHead(body), ...drops, '0\r\n\r\n']));
+    expect(response.status).toBe(202);
   });
 
   test('a different body is 401, and a broken chunk is 400', async () => {

@@ -76,9 +76,9 @@ const refusals = {
 
 async function refused(name: Name, proof: Lines, body: string | Buffer = BODY): Promise<void> {
   const path = name === 'static' ? '/static' : `/hooks/${name}`;
-  const told = await at.post(path, [...around(name), ...proof], body);
+  const response = await at.post(path, [...around(name), ...proof], body);
   const expected = refusals[name === 'static' ? 'static' : 'managed'];
-  expect([told.status, told.text], `${name} ${JSON.stringify(proof)}`).toEqual(expected);
+  expect([response.status, response.text], `${name} ${JSON.stringify(proof)}`).toEqual(expected);
 }
 
 /** Spellings that are not the one right one; the proof itself stands after its lead. */
@@ -200,8 +200,8 @@ test('16 the global token is none of a webhook that has its own, nor of the API'
   const globalToken = secretOf('bearer');
   await at.comesToNothing(async () => {
     await refused('bearer', [['authorization', `Bearer ${globalToken}`]]);
-    const asked = await at.api.ask('/jobs', { token: globalToken });
-    expect(asked.status).toBe(401);
+    const reply = await at.api.ask('/jobs', { token: globalToken });
+    expect(reply.status).toBe(401);
     const asOwner = await at.api.ask('/jobs', { token: String(rotated.body['secret']) });
     expect(asOwner.status).toBe(401);
   });

@@ -41,9 +41,9 @@ test('22 a sender that fails is counted by its address, whatever address it clai
     const tried = Array.from({ length: limits.webhookFailuresMax }, () => 401);
     expect(statuses).toEqual([...tried, 429, 429, 429]);
     for (const path of ['/hooks/gh', '/hooks/nobody']) {
-      const told = await at.post(path, [...signed('wrong'), ...claim(1)], BODY);
-      expect([told.status, told.text]).toEqual([429, '{"error":"rate_limited"}\n']);
-      expect(told.head).toMatch(/^retry-after: [1-9]\d*\r$/im);
+      const response = await at.post(path, [...signed('wrong'), ...claim(1)], BODY);
+      expect([response.status, response.text]).toEqual([429, '{"error":"rate_limited"}\n']);
+      expect(response.head).toMatch(/^retry-after: [1-9]\d*\r$/im);
     }
     const large = JSON.stringify({ message: 'x'.repeat(limits.webhookSmallBodyBytes) });
     const proof: Lines = [['x-hub-signature-256', `sha256=${mac(secret, large, 'hex')}`]];
@@ -116,27 +116,30 @@ describe('a secret that is easy to guess is refused', () => {
   const entry = { title: 'T', id: 'short', plugin: 'echo', auth_mode: 'hmac', hmac_header: 'X-S' };
 
   test('given with the webhook', async () => {
-    const told = await at.api.ask('/webhooks', {
+    const response = await at.api.ask('/webhooks', {
       body: JSON.stringify({ ...entry, secret: short }),
     });
-    expect([told.status, told.text]).toEqual([400, expect.stringContaining('fewer than 8')]);
-    expect(told.text).not.toContain(short);
+    expect([response.status, response.text]).toEqual([
+      400,
+      expect.stringContaining('fewer than 8'),
+    ]);
+    expect(response.text).not.toContain(short);
   });
 
   test('as a credential', async () => {
     await at.api.ask('/credentials', { body: JSON.stringify({ name: 'short', value: short }) });
     const body = JSON.stringify({ ...entry, credential: 'short' });
-    const told = await at.api.ask('/webhooks', { body });
+    const response = await at.api.ask('/webhooks', { body });
     const words = 'the credential short has fewer than 8 characters';
-    expect([told.status, told.text]).toEqual([400, expect.stringContaining(words)]);
+    expect([response.status, response.text]).toEqual([400, expect.stringContaining(words)]);
   });
 
   test('in a rotation', async () => {
     await at.open('turned', { ...entry, id: 'turned' });
-    const told = await at.api.ask('/webhooks/turned/rotate', {
+    const response = await at.api.ask('/webhooks/turned/rotate', {
       body: JSON.stringify({ secret: short }),
     });
-    expect(told.status).toBe(400);
+    expect(response.status).toBe(400);
   });
 });
 

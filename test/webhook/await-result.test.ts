@@ -64,14 +64,17 @@ test('the response has the result of the job, or of the run', async () => {
 
 test('an endpoint of the configuration can answer so as well', async () => {
   const mac = createHmac('sha256', SECRET).update('{}').digest('hex');
-  const told = await api.deliver('/run', { body: '{}', headers: { 'x-signature': mac } });
-  expect(told).toMatchObject({ status: 200, body: { status: 'succeeded', result: 'done' } });
+  const response = await api.deliver('/run', { body: '{}', headers: { 'x-signature': mac } });
+  expect(response).toMatchObject({ status: 200, body: { status: 'succeeded', result: 'done' } });
 });
 
 test('a job that takes longer returns 202 with its id', async () => {
-  const told = await send('slow');
-  expect(told).toMatchObject({ status: 202, body: { accepted: true, job_id: expect.any(String) } });
-  expect(told.body).not.toHaveProperty('status');
+  const response = await send('slow');
+  expect(response).toMatchObject({
+    status: 202,
+    body: { accepted: true, job_id: expect.any(String) },
+  });
+  expect(response.body).not.toHaveProperty('status');
 });
 
 test('a job that failed is reported by its status, without the reason', async () => {

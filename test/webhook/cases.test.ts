@@ -65,8 +65,8 @@ test('N-03 a challenge is answered when it is signed, and only then', async () =
       body,
     );
   await at.comesToNothing(async () => {
-    const told = await send('slack-secret');
-    expect([told.status, told.text]).toEqual([200, '{"challenge":"c-1"}\n']);
+    const response = await send('slack-secret');
+    expect([response.status, response.text]).toEqual([200, '{"challenge":"c-1"}\n']);
     const refused = await send('wrong');
     expect(refused.status).toBe(401);
     expect(refused.text).not.toContain('c-1');
@@ -134,8 +134,8 @@ test("W-73 a webhook that can't be read does not hide the others, and is reporte
     const lines: Lines = [['authorization', `Bearer ${token}`]];
     expect((await at.post('/hooks/broken', lines, '{}')).status).toBe(404);
     expect((await at.post('/hooks/events', lines, '{"left":1}')).status).toBe(202);
-    const told = at.api.records.filter(({ message }) => message === 'a webhook cannot be used');
-    expect(told[0]).toMatchObject({ level: 'error', hook_id: 'broken' });
+    const logLines = at.api.records.filter(({ message }) => message === 'a webhook cannot be used');
+    expect(logLines[0]).toMatchObject({ level: 'error', hook_id: 'broken' });
   } finally {
     engine.ledger.webhooks.list = real;
     await engine.webhookIntake.store.refresh();

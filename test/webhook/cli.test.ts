@@ -23,14 +23,14 @@ const answer = { id: 'a', path: '/hooks/a', secret: null, global_token: null, di
 
 describe('`webhook add`', () => {
   const argv = ['webhook', 'add', 'a', '--title', 'A', '--signal', 'a.b'];
-  const said = { id: 'a', title: 'A', signal: 'a.b' };
+  const entry = { id: 'a', title: 'A', signal: 'a.b' };
 
   test('reads a secret from standard input only if it is piped', async () => {
     const io = { stdin: typed(`${secret}\n`) };
     const brought = await run([...argv, '--secret-stdin'], { answer, io });
-    expect(brought.calls).toEqual([['webhook.add', { ...said, secret }]]);
+    expect(brought.calls).toEqual([['webhook.add', { ...entry, secret }]]);
     expect(brought.out + brought.err).not.toContain(secret);
-    expect((await run(argv, { answer })).calls).toEqual([['webhook.add', said]]);
+    expect((await run(argv, { answer })).calls).toEqual([['webhook.add', entry]]);
     const shown = await run([...argv, '--secret', secret], { answer });
     expect(shown).toMatchObject({ code: 2, calls: [] });
     expect(shown.err).not.toContain(secret);
@@ -39,8 +39,8 @@ describe('`webhook add`', () => {
   test('says when nothing listens yet for what is delivered to it', async () => {
     const quiet = await run(argv, { answer: { ...answer, url: null } });
     expect(quiet.out).toContain('Nothing listens yet');
-    const heard = await run(argv, { answer: { ...answer, url: 'http://127.0.0.1:8081/hooks/a' } });
-    expect(heard.out).not.toContain('Nothing listens');
+    const result = await run(argv, { answer: { ...answer, url: 'http://127.0.0.1:8081/hooks/a' } });
+    expect(result.out).not.toContain('Nothing listens');
   });
 
   test('accepts agent settings, with parameters that have commas in them', async () => {
@@ -175,12 +175,12 @@ describe('without a server', () => {
     const state = 'plugin_roots: [./plugins]\nstate: { path: ./data/state.db }\n';
     await writeFile(join(directory, 'config.yaml'), state);
     const ask = async (words: string[], given = '') => {
-      const told = await run([...words, '--config', directory, '--json'], {
+      const result = await run([...words, '--config', directory, '--json'], {
         host: cliHost,
         io: { stdin: typed(given) },
       });
-      expect([told.code, told.err]).toEqual([0, '']);
-      return told.out;
+      expect([result.code, result.err]).toEqual([0, '']);
+      return result.out;
     };
     const add = ['webhook', 'add', 'pay', '--title', 'Pay', '--plugin', 'echo'];
     const stripe = [...add, '--auth-mode', 'stripe', '--secret-stdin'];

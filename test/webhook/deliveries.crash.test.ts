@@ -37,8 +37,8 @@ function post(
 
 async function deliver(server: Server, secret: string): Promise<Reply> {
   await server.ready;
-  const told = server.records.find(({ message }) => message === 'ductile is ready');
-  const port = Number(String(told?.['webhooks']).split(':').at(-1));
+  const logLine = server.records.find(({ message }) => message === 'ductile is ready');
+  const port = Number(String(logLine?.['webhooks']).split(':').at(-1));
   const mac = createHmac('sha256', secret).update(body).digest('hex');
   return await post({ host: '127.0.0.1', port }, '/hooks/gh', body, {
     'x-hub-signature-256': `sha256=${mac}`,

@@ -261,13 +261,13 @@ describe('all kinds of events on one service', () => {
   test.each(senders)(
     '%s has its event type in the signal and in the request',
     async (_, id, sent, type, event) => {
-      const told = await api.deliver(`/hooks/${id}`, sent);
-      expect([told.status, told.text]).toEqual([200, expect.any(String)]);
-      const request = mirrorOf(told);
+      const response = await api.deliver(`/hooks/${id}`, sent);
+      expect([response.status, response.text]).toEqual([200, expect.any(String)]);
+      const request = mirrorOf(response);
       const webhook = { id, event_type: type, event };
       expect(request.context.ductile).toEqual({ webhook: expect.objectContaining(webhook) });
       expect(request.event).toMatchObject({ type: 'webhook.received', metadata: { webhook } });
-      const signal = await api.ask(`/signals/${String(told.body['signal_id'])}`);
+      const signal = await api.ask(`/signals/${String(response.body['signal_id'])}`);
       expect(signal.body).toMatchObject({ type: 'webhook.received', metadata: { webhook } });
     },
   );
@@ -275,21 +275,21 @@ describe('all kinds of events on one service', () => {
   test("a Shopify id that a double can't hold reaches the plugin exactly", async () => {
     const body = '{"id":820982911946154507}';
     const headers = { 'x-shopify-hmac-sha256': base64(body), 'x-shopify-topic': 'orders/paid' };
-    const told = await api.deliver('/hooks/shopify', { body, headers });
-    expect(told.body['result']).toContain('820982911946154507');
+    const response = await api.deliver('/hooks/shopify', { body, headers });
+    expect(response.body['result']).toContain('820982911946154507');
   });
 
   test('a delivery without an event type and headers says nothing of them', async () => {
-    const told = await api.deliver('/hooks/hmac', generic({}, '{"plain":true}'));
-    const request = mirrorOf(told);
+    const response = await api.deliver('/hooks/hmac', generic({}, '{"plain":true}'));
+    const request = mirrorOf(response);
     expect(request.context).toEqual({});
     expect(request.event).not.toHaveProperty('metadata');
   });
 
   test('an endpoint of the configuration has them, too', async () => {
     const sent = github('deployment', '{"static":1}', { 'x-region': 'eu' });
-    const told = await api.deliver('/static', sent);
-    const request = mirrorOf(told);
+    const response = await api.deliver('/static', sent);
+    const request = mirrorOf(response);
     expect(request.event?.metadata).toEqual({
       webhook: {
         id: '/static',
@@ -318,8 +318,8 @@ describe('all kinds of events on one service', () => {
     [{ event_header: 'X-Signature' }, 'event_header'],
     [{ event_header: 'X-A', event_field: 'b' }, 'event_field'],
   ])('%j is refused with its key', async (entry, key) => {
-    const told = await add(api, { ...general, plugin: 'mirror', ...entry });
-    expect(told).toMatchObject({ status: 400, text: expect.stringContaining(key) });
+    const response = await add(api, { ...general, plugin: 'mirror', ...entry });
+    expect(response).toMatchObject({ status: 400, text: expect.stringContaining(key) });
   });
 });
 

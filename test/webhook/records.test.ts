@@ -76,8 +76,8 @@ test('the size of what no webhook takes is what was said, or what came', async (
   const most = limits.webhookBodyBytesMax;
   const head = 'POST /hooks/vast HTTP/1.1\r\nhost: h\r\n';
   for (const said of [3 * most, 1e15, 1e18]) {
-    const told = parseResponse(await at.raw([`${head}content-length: ${said}\r\n\r\n`]));
-    expect(told.status).toBe(413);
+    const response = parseResponse(await at.raw([`${head}content-length: ${said}\r\n\r\n`]));
+    expect(response.status).toBe(413);
   }
   const chunk = `${(most + 1).toString(16)}\r\n${'x'.repeat(most + 1)}\r\n`;
   const sent = await at.raw([`${head}transfer-encoding: chunked\r\n\r\n`, chunk]);
@@ -110,8 +110,8 @@ describe('the reason of a refused body is for the operator alone', () => {
       ['x-gitlab-token', secret],
       ['content-type', type],
     ];
-    const told = await at.post(`/hooks/${id}`, lines, body);
-    expect([told.status, told.text]).toEqual([400, `{"error":"${word}"}\n`]);
+    const response = await at.post(`/hooks/${id}`, lines, body);
+    expect([response.status, response.text]).toEqual([400, `{"error":"${word}"}\n`]);
     await expect.poll(() => rowsOf(id)).toHaveLength(1);
     const [row] = await rowsOf(id);
     expect(row?.reason).toMatch(new RegExp(`^${word}: `));

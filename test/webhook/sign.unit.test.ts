@@ -33,8 +33,8 @@ test('an endpoint of the configuration', () => {
 });
 
 test('twilio signs the whole address, including its query', () => {
-  const asked = { ...plain, url: `${plain.url}?k=v` };
-  const request = signRequest(presets.twilio, asked, secret, { id: 'd-1', nowMs });
+  const input = { ...plain, url: `${plain.url}?k=v` };
+  const request = signRequest(presets.twilio, input, secret, { id: 'd-1', nowMs });
   expect(request?.url).toMatch(/\?k=v&bodySHA256=[0-9a-f]{64}$/);
   const verdict = request && verifyDelivery(presets.twilio, request, [secret], nowMs);
   expect(verdict).toMatchObject({ kind: 'accepted', deliveryId: 'd-1' });

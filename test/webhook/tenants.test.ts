@@ -60,9 +60,9 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     };
     await change('suspend');
     expect((await deliver(rests, 'wrong')).status).toBe(401);
-    const told = await deliver(rests, secret);
-    expect([told.status, told.text]).toEqual([503, '{"error":"target_unavailable"}\n']);
-    expect(told.headers).toMatchObject({
+    const response = await deliver(rests, secret);
+    expect([response.status, response.text]).toEqual([503, '{"error":"target_unavailable"}\n']);
+    expect(response.headers).toMatchObject({
       'content-type': 'application/json',
       'retry-after': String(limits.webhookRetryAfterSeconds),
     });
@@ -79,9 +79,9 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     const limited = await api.ask(`/tenants/${ann.slug}/limit`, { body });
     expect([limited.status, limited.text]).toEqual([200, expect.any(String)]);
     await expect.poll(async () => (await deliver(full, secret)).status).toBe(429);
-    const told = await deliver(full, secret);
-    expect([told.status, told.text]).toEqual([429, '{"error":"rate_limited"}\n']);
-    expect(Number(told.headers['retry-after'])).toBeGreaterThan(0);
+    const response = await deliver(full, secret);
+    expect([response.status, response.text]).toEqual([429, '{"error":"rate_limited"}\n']);
+    expect(Number(response.headers['retry-after'])).toBeGreaterThan(0);
   });
 
   test('a chosen id says whose it is, so none shows that another one has it', async () => {

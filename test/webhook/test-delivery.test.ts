@@ -59,14 +59,14 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     const directives = (await rows('/directives', 'directives')).length;
     const admin = String((await post('/tokens', { name: 'tester', role: 'admin' })).body['token']);
     const member = String((await post('/tokens', { name: 'mem', role: 'member' })).body['token']);
-    const asked = { type: 'webhook.test', params: { id: 'deploys' } };
+    const request = { type: 'webhook.test', params: { id: 'deploys' } };
     for (const token of ['hooks-token-01234567', member]) {
       expect((await post('/webhooks/deploys/test', {}, token)).status).toBe(403);
-      expect((await post('/directives', asked, token)).status).toBe(403);
+      expect((await post('/directives', request, token)).status).toBe(403);
     }
     expect(await rows('/webhooks/deliveries', 'deliveries')).toHaveLength(1);
     expect(await rows('/directives', 'directives')).toHaveLength(directives + 2);
-    const done = await post('/directives', asked, admin);
+    const done = await post('/directives', request, admin);
     expect(done.body).toMatchObject({ status: 'completed', result: { status: 202 } });
     const [delivery] = await rows('/webhooks/deliveries', 'deliveries');
     expect(delivery).toMatchObject({ test_by: 'token:tester' });

@@ -169,8 +169,8 @@ describe.each(databases)('on %s', (database: Database) => {
     const { secret: own } = (await api.ask('/webhooks/b/rotate', { body: '{}' })).body;
     expect((await api.deliver('/hooks/b', as(token))).status).toBe(401);
     expect((await api.deliver('/hooks/b', as(own))).status).toBe(202);
-    const told = await api.ask('/signals?type=thing.seen');
-    expect(told.body['signals']).toHaveLength(3);
+    const response = await api.ask('/signals?type=thing.seen');
+    expect(response.body['signals']).toHaveLength(3);
   });
 
   test('an Idempotency-Key with another body is refused, and reported to the operator', async () => {

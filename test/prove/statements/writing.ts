@@ -72,14 +72,14 @@ async function addTenant({ ledger, name }: World): Promise<string> {
 }
 
 async function process({ ledger, name }: World, type: string) {
-  const request = pausing({ type, target: name, sameness: 'each' }, { kind: 'process' });
-  return { asked: request, directive: (await ledger.directives.create(request)).directive };
+  const insert = pausing({ type, target: name, sameness: 'each' }, { kind: 'process' });
+  return { asked: insert, directive: (await ledger.directives.create(insert)).directive };
 }
 
 async function wait({ ledger, name }: World, forApproval: boolean) {
   const due = forApproval ? {} : { due: { inMs: 0 } };
-  const request = waiting({ forApproval, ...due }, { target: name });
-  return { asked: request, directive: (await ledger.directives.create(request)).directive };
+  const insert = waiting({ forApproval, ...due }, { target: name });
+  return { asked: insert, directive: (await ledger.directives.create(insert)).directive };
 }
 
 function snapshot(name: string) {
@@ -88,9 +88,9 @@ function snapshot(name: string) {
 }
 
 async function sealOne(ledger: Ledger) {
-  const input = { ...signal(), sealed: { keyId: 'k1', text: 'v1.a.b' } };
-  await ledger.signals.emit([{ signal: input, jobs: [], runs: [] }]);
-  return { kind: 'payload', id: input.id, sealed: input.sealed } as const;
+  const sealed = { ...signal(), sealed: { keyId: 'k1', text: 'v1.a.b' } };
+  await ledger.signals.emit([{ signal: sealed, jobs: [], runs: [] }]);
+  return { kind: 'payload', id: sealed.id, sealed: sealed.sealed } as const;
 }
 
 export const writing = {
@@ -111,8 +111,8 @@ export const writing = {
   'jobs.claim': async ({ ledger, name }) => {
     await ledger.jobs.enqueue({ jobs: range(5).map(() => draft({ plugin: name })) });
     await ledger.processes.heartbeat(beat(`of ${name}`));
-    const outgoing = request(`of ${name}`, { slots: 3, plugins: [claimable(name)] });
-    return () => ledger.jobs.claim(outgoing);
+    const claim = request(`of ${name}`, { slots: 3, plugins: [claimable(name)] });
+    return () => ledger.jobs.claim(claim);
   },
   'jobs.settle': async (world) => {
     const { ledger, name } = world;
