@@ -16,7 +16,7 @@ import { alwaysFails, python } from '../support/plugin-program.ts';
 import { writeConfig, writePlugin } from '../support/plugin-tree.ts';
 import { makeTenant } from '../support/tenants.ts';
 
-/** Asks the API for what the payload says, and notes what it was told and answered. */
+/** Sends the API requests of its payload, and records its own request and the responses. */
 const caller = python(`
 import urllib.error, urllib.request
 api = request.get("api")

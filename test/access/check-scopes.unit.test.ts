@@ -36,7 +36,7 @@ test('a rule for a command that the plugin does not have is a slip', () => {
     message: 'has "mail:deny:snd", but mail has no command snd',
     hint: 'Did you mean send?',
   });
-  // The usual commands may come with the next version, and what cannot be read is not judged.
+  // Standard commands may come with the next version, and an invalid manifest isn't checked.
   for (const scope of ['mail:deny:init', 'broken:allow:send', 'nobody:allow:send']) {
     expect(explainCommand(scope, known)).toBeUndefined();
   }

@@ -1,4 +1,4 @@
-/** Admins don't become owners, and nobody approves their own request under another name. */
+/** Admins don't become owners, and a user can't approve their own request under another name. */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { OWNER, startApi, type Reply, type TestApi } from '../support/api-server.ts';

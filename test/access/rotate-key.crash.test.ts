@@ -1,4 +1,7 @@
-/** A server that is killed while it seals all anew: the next one does what was left, with the same key. */
+/**
+ * A server that is killed while it encrypts everything again: the next one completes the rotation,
+ * with the same key.
+ */
 import { noRules } from '../../src/ledger/rules.ts';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';

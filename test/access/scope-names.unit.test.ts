@@ -10,7 +10,7 @@ describe('a scope', () => {
     // A part of one noun is no part of another, and none of the whole.
     [['system:ro'], 'jobs:logs:ro', false],
     [['jobs:list:ro'], 'jobs:logs:ro', false],
-    // A need without access is none that anybody has, but for whoever has all.
+    // A need without an access level is met only by `*`.
     [['jobs:rw', 'read:*'], 'jobs', false],
     [['jobs:x'], 'jobs:x', false],
     [['*'], 'jobs', true],

@@ -134,7 +134,7 @@ describe('a token', () => {
         headers: { accept: 'application/json' },
         ...(http.method === 'POST' ? { body: '{}' } : {}),
       });
-      // Some inputs are wrong before it can be told whether they would be allowed.
+      // Some inputs are invalid, which is detected before the permission is checked.
       const expected = scope === undefined ? [200, 503] : [403, 400, 404];
       expect([name, expected.includes(reply.status)]).toEqual([name, true]);
       if (scope !== undefined && reply.status !== 403) {

@@ -1,4 +1,4 @@
-/** Whose token it is that somebody shows. */
+/** The owner of a token. */
 import { describe, expect, test } from 'vitest';
 import type { ApiToken } from '../../src/config/config.ts';
 import {

@@ -44,7 +44,7 @@ describe.runIf(process.platform === 'linux').each(Object.entries(ways))(
       const pids = familyOf(child.pid ?? 0);
       for (const pid of pids) process.kill(pid, 'SIGUSR1');
       expect(pids.map(isAlive)).toEqual(pids.map(() => true));
-      // The service has answered since, so it has met the signal.
+      // The service has responded after the signal, so it has processed it.
       await promisify(execFile)(join(root, 'ductile'), ['system', 'status', '--config', directory]);
       expect(complaints).not.toMatch(/debugger|inspector/i);
       expect(pids.flatMap(findInspector)).toEqual([]);

@@ -1,4 +1,4 @@
-/** The command that a reader of our output is asked to type. */
+/** The command that the program's own output recommends. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';

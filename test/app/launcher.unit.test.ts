@@ -10,7 +10,7 @@ const { runtimePackage } = createRequire(import.meta.url)('../../bin/floor.cjs')
   runtimePackage: () => string;
 };
 
-/** Stands in for npm: notes the call, waits if it is told to, and leaves what `npm ci` would. */
+/** A stub of npm: records the call, waits if requested, and creates the files of `npm ci`. */
 const npm = `#!/bin/sh
 echo "npm $*" >>calls
 while [ -e hold ]; do sleep 0.02; done

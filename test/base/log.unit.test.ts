@@ -90,7 +90,7 @@ describe('text', () => {
     log.child(text).error(text, { [text]: text, nested: { text } });
     const line = lines.join('');
     expect(lines).toHaveLength(1);
-    // The only line break is the last character, and no colour was asked for by the text itself.
+    // The only line break is the last character, and the text can't set a color.
     expect(line.indexOf('\n')).toBe(line.length - 1);
     expect(stripVTControlCharacters(line).trimEnd()).toBe(
       toVisibleText(stripVTControlCharacters(line).trimEnd()),

@@ -85,7 +85,7 @@ describe('scripts', () => {
   test('a real bash offers what the program says, colons and files included', async () => {
     const directory = await makeDirectory();
     const program = join(directory, 'ductile');
-    // It says with which words it was asked, as values that begin like the last one.
+    // The stub prints values that begin like the last word and contain the number of words.
     writeFileSync(
       program,
       '#!/bin/sh\nshift 2\nfor last; do :; done\nprintf "%s-$#\\tdescription\\n" "$last"\n' +

@@ -1,4 +1,4 @@
-/** The first command of somebody new: real files, the real operation, no process. */
+/** `init`, the first command of a new user: real files, the real operation, no process. */
 import { existsSync } from 'node:fs';
 import { access, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,4 +1,7 @@
-/** Without a server: who looks disturbs nobody, who writes is alone, and an old ledger is left as it is. */
+/**
+ * Commands without a server: reads disturb no other process, writes have exclusive access, and an
+ * old ledger stays unchanged.
+ */
 import { noRules } from '../../src/ledger/rules.ts';
 import { closeSync, existsSync, mkdirSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { join, resolve } from 'node:path';

@@ -1,4 +1,4 @@
-/** Suggested commands mean the installation that was asked about. */
+/** Suggested commands refer to the installation of the original command. */
 import { expect, test } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
 import { repeatTarget, repeatTargetInError } from '../../src/cli/repeat-target.ts';

@@ -1,4 +1,4 @@
-/** How the answers look that have a view of their own. */
+/** The output of operations with a view of their own. */
 import { expect, test } from 'vitest';
 import type { CliIo } from '../../src/cli/host.ts';
 import { Printer } from '../../src/cli/print.ts';
@@ -13,7 +13,7 @@ async function look(argv: readonly string[], answer: Readonly<Record<string, unk
   return out;
 }
 
-/** For what only a server answers. */
+/** For operations that need a server. */
 function print(operation: string, answer: Readonly<Record<string, unknown>>): string {
   const written: string[] = [];
   const io = { stdout: { write: (text: string) => written.push(text) } } as unknown as CliIo;

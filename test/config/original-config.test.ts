@@ -1,4 +1,7 @@
-/** Configurations in the spelling of the original, by their effect: the real loader and a real engine. */
+/**
+ * Configurations in the format of the original, checked by their effect: the real loader and a real
+ * engine.
+ */
 import { describe, expect, test, vi } from 'vitest';
 import type { Job } from '../../src/job/job.ts';
 import { databases, eventually, makePlace, type TestInstance } from '../support/instance.ts';

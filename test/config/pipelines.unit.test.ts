@@ -92,7 +92,7 @@ describe('pipelines', () => {
         ],
       },
     ]);
-    // It is shown as it was written.
+    // The output has the original spelling.
     expect(redacted['pipelines']).toMatchObject([
       { name: 'all', timeout: '3m', concurrency: { limit: '${LIMIT}' } },
     ]);

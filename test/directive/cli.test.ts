@@ -1,4 +1,4 @@
-/** The command lines that change the system, and what is told of it. */
+/** The commands that change the system, and their output. */
 import { expect, test } from 'vitest';
 import { run } from '../support/fake-cli.ts';
 

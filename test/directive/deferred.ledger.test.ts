@@ -1,4 +1,4 @@
-/** Directives that are not done when they are asked for. */
+/** Directives that are executed later than requested. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { DirectiveDecision } from '../../src/ledger/directive-work.ts';

@@ -1,4 +1,4 @@
-/** Directives that wait for somebody, or for their time. */
+/** Directives that wait for an approval or for their time. */
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 import { approvable } from '../../src/directive/approval.ts';

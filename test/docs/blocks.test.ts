@@ -59,7 +59,7 @@ const commands = pages.flatMap((page) => {
   });
 });
 
-/** `why` has one action, which nobody types. */
+/** `why` has one action, which is omitted on the command line. */
 function toAction(noun: string, word: string): string {
   return noun === 'why' ? 'explain' : word;
 }

@@ -44,7 +44,7 @@ test('README.md', async () => {
   const [more = ''] = await blocksOf('README.md', 'yaml');
   const [schedules = '', api = ''] = more.split('# and this at its end\n');
   const before = await readFile(file, 'utf8');
-  // Not every machine that tests can keep plugins of tenants apart.
+  // Not every test machine can isolate the plugins of tenants.
   const trust = 'tenants: { trust: shared }\n';
   await writeFile(file, before.replace('plugins:\n', `plugins:\n${schedules}`) + api + trust);
   const result = await type(home, check);

@@ -1,4 +1,4 @@
-/** The examples, each with an engine of its own: they are sound, and do what their pages say. */
+/** The examples, each with its own engine: they are valid, and do what their pages say. */
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';

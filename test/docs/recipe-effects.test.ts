@@ -19,7 +19,7 @@ async function typeAll({
   const lines = commands.filter((line) => line !== 'ductile system start');
   const printed: string[] = [];
   for (const line of lines) {
-    // A running service may still write the file when a person would look at it.
+    // A running service may still write the file at this point.
     const isFile = line.startsWith('cat ');
     const look = async (): Promise<string | false> => (await type(line).catch(() => '')) || false;
     printed.push(

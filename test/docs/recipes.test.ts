@@ -31,7 +31,7 @@ function type(args: readonly string[], cwd: string): Promise<CliResult> {
   return run(args, { host, io: { cwd } });
 }
 
-/** Commands that stand in sentences are there, too. */
+/** Commands in sentences must exist, too. */
 async function checkMentioned(text: string): Promise<void> {
   const mentioned = [...text.matchAll(/`(?:\.\/)?ductile ([a-z]+(?: [a-z]+)?)/g)];
   for (const words of new Set(mentioned.map(([, one = '']) => one))) {

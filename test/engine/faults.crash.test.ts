@@ -65,7 +65,7 @@ describe.each(databases)('on %s', (database) => {
       const operation = await crashTest.client.enqueue();
       const { jobId = '' } = operation;
       expect(await first.exited).toEqual(killed);
-      // It is tried again at once, and then only after a while.
+      // The job is retried immediately after the first crash, and with a delay after the second.
       expect(await crashTest.launch(poisoned).exited).toEqual(killed);
       const third = await crashTest.start(poisoned);
       await eventually('the second crash is counted', async () => {

@@ -1,4 +1,4 @@
-/** A new configuration is put in force while work goes on. */
+/** A new configuration takes effect while work continues. */
 import { appendFile, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';

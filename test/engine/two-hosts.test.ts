@@ -94,7 +94,7 @@ interface EngineProcess {
   readonly records: LogRecord[];
 }
 
-/** Starts an engine in a process of its own; what it logs can be read as it comes. */
+/** Starts an engine in a separate process, and collects its log lines. */
 async function startProcess({ config }: TestPlace): Promise<EngineProcess> {
   const program = join(import.meta.dirname, '../support/engine-process.ts');
   const options = ['--disable-warning=ExperimentalWarning', program, config.file];

@@ -124,7 +124,7 @@ describe.each(databases)('on %s', (database) => {
       expect(first.headers['idempotency-replayed']).toBeUndefined();
       const again = await run(real, '{}', key(name));
       expect(again.headers['idempotency-replayed']).toBe('true');
-      // Asked once more, it says what would happen now.
+      // A repeated dry run evaluates the current state.
       expect((await run(path, body, key(name))).body).toMatchObject({ dry_run: true });
     });
 

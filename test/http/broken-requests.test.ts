@@ -43,7 +43,7 @@ test('a stream of events is cut, and not mixed with another answer', async () =>
   socket.on('error', () => undefined);
   let text = '';
   socket.on('data', (chunk: string) => {
-    // Only now is its answer under way.
+    // The response has begun.
     if (text === '') socket.write('\0\0');
     text += chunk;
   });

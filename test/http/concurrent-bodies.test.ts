@@ -40,7 +40,7 @@ interface Sender {
   readonly told: Promise<string>;
 }
 
-/** Tells a length and sends so much of it; what it is told is known when the connection ends. */
+/** Announces a length and sends a part of it; the response is known when the connection ends. */
 async function begin(port: number, sent: number, size = BODY): Promise<Sender> {
   const socket = connect(port, '127.0.0.1');
   sockets.push(socket);

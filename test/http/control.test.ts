@@ -71,7 +71,7 @@ async function send(
     outgoing.once('response', resolve);
     outgoing.once('error', reject);
   });
-  // The server may answer and hang up before a large body is sent.
+  // The server may respond and disconnect before a large body is sent.
   outgoing.on('error', () => undefined);
   if (Array.isArray(body)) for (const chunk of body) outgoing.write(chunk);
   outgoing.end(Array.isArray(body) ? undefined : body);
@@ -117,7 +117,7 @@ describe('the socket', () => {
     });
   });
 
-  /** Only a process that dies without a close leaves its socket behind. */
+  /** Only a process that dies without closing its socket leaves it behind. */
   async function leaveSocket(path: string): Promise<void> {
     const script =
       "require('net').createServer().listen(process.argv[1], () => process.kill(process.pid, 9))";

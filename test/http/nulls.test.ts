@@ -118,7 +118,8 @@ test.each([
   expect(one.body).toMatchObject({ ...said, ...shown, last_error: null, description: '' });
   expect(Object.keys(one.body)).toEqual(expect.arrayContaining(fields));
   const { webhooks } = (await api.ask('/webhooks')).body as { webhooks: unknown[] };
-  // Which credentials it goes by is told of one alone: to know it, its secrets are opened.
+  // Only the response for one webhook has its credentials, because its secrets are decrypted for
+  // that.
   const { credentials: _, ...listed } = one.body;
   expect(webhooks).toContainEqual(listed);
 });

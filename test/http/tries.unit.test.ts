@@ -30,7 +30,7 @@ test('a valid token works while wrong ones from its address are throttled', asyn
   const tries = createTokenFailures(() => 0);
   await guess(tries, 'a');
   expect(await tries.check('a', LONG, right)).toBe('ann');
-  // It must not give the address another try either.
+  // A valid token must not give the address another try.
   expect(await tries.check('a', LONG, wrong)).toBe('spent');
 });
 

@@ -26,7 +26,7 @@ async function find(
   if (more.locked !== false) lockConfig(directory);
   await more.prepare?.(directory);
   const all = diagnose(readConfig({ given: directory, env: {} }), NOW);
-  // How many workers there are by default depends on the machine.
+  // The default number of workers depends on the machine.
   const findings = all.filter(({ key }) => key !== 'service.max_workers' || yaml.includes(key));
   return findings.map(({ severity, place, key, message, hint }) => {
     expect(hint, message).toMatch(/\w/);

@@ -50,7 +50,7 @@ test('the claim on SQLite follows the write and comes before its commit', async 
     if (arriving !== true) return;
     setImmediate(() => claims.push(ledger.jobs.claim({ ...claim, token: makeToken() })));
   });
-  /** How many jobs were claimed by what had been asked for when the write was answered. */
+  /** The number of jobs that were claimed by the claims started when the write returned. */
   const claimedWith = async (write: Promise<unknown>): Promise<number> => {
     await write;
     return (await Promise.all(claims.splice(0))).flat().length;

@@ -11,7 +11,7 @@ sleep 0.05
 echo "end \${PWD##*/}" >> ../../notes
 echo '{"status":"ok","result":"done"}'`);
 
-/** How many ran at the same time at most, over all or of one plugin. */
+/** The maximum number of jobs that ran at the same time, in total or of one plugin. */
 async function peakOf(place: TestPlace, plugin = ''): Promise<number> {
   let now = 0;
   let peak = 0;

@@ -152,7 +152,7 @@ describe.each(databases)('several of one key in one batch on %s', (kind) => {
   async function askAll(ledger: Ledger, keys: readonly Dedupe[]): Promise<(number | string)[]> {
     const jobs = keys.map((dedupe) => draft({ dedupe }));
     const answers = await ledger.jobs.enqueue({ jobs });
-    // Each answer as the place in the batch of the job that does the work.
+    // Each result as the index, within the batch, of the job that does the work.
     return answers.map(({ jobId, duplicateOf }) => {
       const place = jobs.findIndex(({ id }) => id === (duplicateOf ?? jobId));
       return place < 0 ? 'earlier' : place;

@@ -98,7 +98,7 @@ describe.each(databases)('delayed jobs on %s', (kind) => {
   });
 });
 
-/** Between the moment that a row is given and the moment in which its writer is answered. */
+/** Delays each update between the change of the row and the response to its writer. */
 async function takeTimeToWrite(sql: Bench['sql']): Promise<void> {
   await sql(`create function linger() returns trigger language plpgsql as
     'begin perform pg_sleep(0.003); return new; end'`);

@@ -19,7 +19,7 @@ async function ask(crashTest: CrashTest, hanging = 0): Promise<Operation[]> {
   return operations;
 }
 
-/** All are done, each once, and none of the key while another one was: the record tells who still lived. */
+/** All jobs are done, each once, and jobs with the same key never ran at the same time. */
 async function expectOneByOne(crashTest: CrashTest, jobs = JOBS + 1): Promise<void> {
   await crashTest.drain();
   const { faults, counts } = await crashTest.verify();

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startApi, type TestApi } from '../support/api-server.ts';
 import { eventually } from '../support/instance.ts';
 
-// It is quiet for some hours before and after the test.
+// Quiet hours around the time of the test.
 const hour = new Date().getUTCHours();
 const quiet = { quiet_start: (hour + 21) % 24, quiet_end: (hour + 3) % 24, timezone: 'UTC' };
 

@@ -1,4 +1,4 @@
-/** Pages of jobs: every combination of filters gives the jobs that fit, and looks at few rows. */
+/** Pages of jobs: every combination of filters returns the matching jobs, and reads few rows. */
 import { describe, expect, test } from 'vitest';
 import type { JobPageFilter } from '../../src/job/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';

@@ -21,7 +21,10 @@ function refusing(refuse: (closings: readonly Closing[]) => Error | undefined) {
     });
 }
 
-/** Not before this many ends have gathered, so that they are settled as one batch. */
+/**
+ * Refuses all settlements until there are this many closings, so that they are settled as one
+ * batch.
+ */
 function gathering(count: number, refuse: (closing: Closing) => boolean) {
   let gathered = false;
   return refusing((closings) => {
@@ -86,7 +89,7 @@ describe.each(databases)('on %s', (database) => {
     expect((await run('worker')).status).toBe('succeeded');
     expect(engine.status().state).toBe('running');
     poisoned = false;
-    // It depends on the moment whether it is still given back or already given up.
+    // The time decides whether the job was still released or had already failed.
     expect(['succeeded', 'failed']).toContain((await ended(poison)).status);
   });
 

@@ -239,7 +239,7 @@ describe.each(databases)('the process that was loaded last on %s', (kind) => {
         generation: 1,
         processId,
       });
-      // Times of the ledger are milliseconds; those of the same one would be told apart by their ids.
+      // Rows with the same millisecond would be ordered by their ids.
       await sql(`update config_snapshots set created_at = ? where process_id = ?`, [
         `2026-01-0${processId.slice(1)}T00:00:00.000Z`,
         processId,

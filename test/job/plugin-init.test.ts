@@ -17,7 +17,7 @@ import { writePlugin } from '../support/plugin-tree.ts';
 
 const commands = '{poll: {}, init: {}, health: {type: read}}';
 
-/** Notes what it is asked; its init fails unless its configuration says otherwise. */
+/** Records its requests; its init fails if its configuration says so. */
 const setsUp = python(`
 note(command, request["config"].get("word"), attempt)
 if command == "init":

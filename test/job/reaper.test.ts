@@ -82,7 +82,7 @@ test('the grace time of jobs starts when the last host with their plugin went aw
   const job = await ended(known.id);
   expect(job).toMatchObject({ status: 'dead', reason: 'no_runner' });
   const waitedMs = Date.parse(job.completedAt ?? '') - Date.parse(leftAt);
-  // It was seen at the last look, half a beat ago perhaps.
+  // The process may have been seen half a heartbeat earlier.
   expect(waitedMs).toBeGreaterThan(1000);
 });
 

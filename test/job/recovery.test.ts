@@ -17,7 +17,7 @@ import { notesJob, shell, succeeds } from '../support/plugin-program.ts';
 const plugins = { worker: { program: succeeds } };
 const everything = { parallelism: 99, leaseMs: {}, leaseDefaultMs: 60_000 };
 
-/** Does something to the ledger while no engine runs. */
+/** Changes the ledger while no engine runs. */
 async function withLedger<T>(
   { config }: TestPlace,
   work: (ledger: Ledger) => Promise<T>,

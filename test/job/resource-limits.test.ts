@@ -1,4 +1,4 @@
-/** An attempt that uses too much fails with that cause, and the service goes on. */
+/** An attempt that exceeds a limit fails with that cause, and the service continues. */
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { makeDirectory } from '../support/directory.ts';

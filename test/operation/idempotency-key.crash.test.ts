@@ -1,4 +1,4 @@
-/** Requests with a key of their caller, whose server dies between the commit and the answer. */
+/** Requests with an idempotency key, whose server dies between the commit and the response. */
 import { request } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';

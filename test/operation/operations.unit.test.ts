@@ -21,7 +21,7 @@ afterEach(async () => {
   await engine.ledger.close();
 });
 
-/** Asks, and holds the answer against the schema that documents it. */
+/** Calls an operation and checks the result against its documented schema. */
 async function ask(name: string, input: unknown = {}): Promise<JsonOutput> {
   const operation = operations.find((candidate) => candidate.name === name);
   if (operation === undefined) throw new Error(name);

@@ -131,7 +131,7 @@ describe.each(databases)('packages over the API on %s', { timeout: 180_000 }, (d
       installations: [],
       next_cursor: null,
     });
-    // An address leads to one webhook, whoever else has the same package.
+    // An address belongs to one webhook, even if other tenants have the same package.
     const other = await two.post('/packages/greeter/install');
     for (const [tenant, { body }] of [
       [one, installed],

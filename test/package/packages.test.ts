@@ -1,4 +1,4 @@
-/** Packages that are installed, changed and taken away in a running engine. */
+/** Packages that are installed, changed and uninstalled in a running engine. */
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import type { DirectiveResult } from '../../src/directive/result.service.ts';

@@ -81,7 +81,7 @@ describe.each(databases)('a webhook of a package on %s', (database) => {
     expect(await send()).toBe(404);
     expect((await ask(engine, 'package.enable', choice)).status).toBe('completed');
     expect(await send()).toBe(202);
-    // How a delivery is signed is another now, so the secret is, too.
+    // The signature scheme changed, so the secret changed, too.
     const other = await ask(engine, 'package.upgrade', { ...choice, version: '1.2.0' });
     expect(secretOf(other)).not.toBe('');
     expect((await ledger.webhooks.list()).map(({ id }) => id)).toEqual([ID]);

@@ -108,7 +108,7 @@ function readInChunks<T>(
   return read;
 }
 
-/** The body of an end with nothing said, but for the bytes that are told. */
+/** The body of an end without output, except for these bytes. */
 function endBody(changed: { kind?: number; stdout?: number; runUs?: number }): Buffer {
   const body = Buffer.alloc(31);
   body[4] = changed.kind ?? 0;

@@ -24,7 +24,7 @@ async function makePump() {
   return { place, instance: await place.start() };
 }
 
-/** Asks, and holds the answer against the schema that documents it. */
+/** Calls an operation and checks the result against its documented schema. */
 async function ask({ engine }: TestInstance, name: string, input = {}): Promise<JsonOutput> {
   const operation = operations.find((candidate) => candidate.name === name);
   if (operation === undefined) throw new Error(name);
@@ -199,7 +199,7 @@ test('a reload can be looked at before it is done', async () => {
       changed: 'service.max_workers: 4 → 9; plugins: pump',
       changes: [{ key: 'service.max_workers', before: '4', after: '9' }],
       changes_left: 0,
-      // How many of it may run at once follows from the number of workers.
+      // The plugin's parallelism depends on the number of workers.
       plugins_changed: ['pump'],
     },
     {

@@ -1,4 +1,4 @@
-/** The lives of the spawner, of the engine that holds it and of the processes below, together. */
+/** The lifetimes of the spawner, of its engine and of the plugin processes. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';

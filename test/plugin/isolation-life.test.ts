@@ -32,7 +32,7 @@ describe.runIf(process.platform === 'linux').each(kinds)('with the %s spawner', 
     readonly sandbox: IsolationFixture;
   }
 
-  /** Works as whoever runs the tests; test/plugin/isolation.test.ts has the other users. */
+  /** Runs as the current user; test/plugin/isolation.test.ts has the other users. */
   async function open(skip: (is: boolean, why: string) => void): Promise<Boxed> {
     const host = makeHost({
       ...optionsOf(kind, spawnerBuilds.pathOf(kind)),

@@ -1,4 +1,4 @@
-/** Answers that would hold up everybody else while they are read. */
+/** Responses that would block everything else while they are parsed. */
 import { expect, test } from 'vitest';
 import { parseResponse, toStorable } from '../../src/plugin/response.ts';
 

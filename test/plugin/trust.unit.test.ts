@@ -40,7 +40,7 @@ describe('judge', () => {
     expect(faults({ entrypoint: path('/r/q/run', 'file', 0o755) })).toEqual([
       '/r/q/run leads to /r/q/run, outside the directory of the plugin',
     ]);
-    // A name that merely begins alike is another directory.
+    // A name with the same prefix is another directory.
     expect(faults({ entrypoint: path('/r/p-other/run', 'file', 0o755) })).toHaveLength(1);
     expect(faults({ manifest: path('/etc/passwd', 'file', 0o644) })).toHaveLength(1);
   });

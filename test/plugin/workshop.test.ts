@@ -1,4 +1,4 @@
-/** A plugin from nothing: made, tried as the runtime would, and told what is wrong with it. */
+/** A new plugin: created, run like the runtime would, and checked. */
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test, vi } from 'vitest';

@@ -123,7 +123,7 @@ describe('a turn', () => {
   });
 
   test('that was requested before the last one ended still continues its session', async () => {
-    // Both are told a state that knows of no session, as if they had been claimed together.
+    // Both get a state without a session, as if they had been claimed together.
     const [first, second] = await Promise.all([
       commandOk(runTurn, say()),
       commandOk(runTurn, say()),
@@ -135,7 +135,7 @@ describe('a turn', () => {
   });
 
   test('continues the newer session, that of the state or that in its folder', async () => {
-    // It ended after this one was claimed, and before it started.
+    // The other turn ended after this one was claimed, and before it started.
     await leave({ id: 's-5', last_at: inMs(-1000) });
     await commandOk(runTurn, say({}, state({ id: 's-1', last_at: inMs(-2000) })));
     await commandOk(runTurn, say({}, state({ id: 's-9', last_at: inMs(60_000) })));
@@ -240,7 +240,7 @@ describe('a heartbeat', () => {
     process.kill(hanging.pid, 'SIGKILL');
     const { stateUpdates } = await beating;
     expect(stateUpdates).toMatchObject({ 'session:42': { id: 's-9', turns: 1 } });
-    // Nor does it in the folder, whatever the state that a later job is told.
+    // The folder has the newer session, too, regardless of the state of a later job.
     await commandOk(runTurn, say({}, before));
     expect((await claude.calls()).at(-1)?.argv).toContain('s-9');
   });

@@ -1,4 +1,4 @@
-/** How tasks of agents end: in time or not, well or not, and always with a word for it. */
+/** The ends of agent tasks: in time or not, successful or not, and always with a reason. */
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

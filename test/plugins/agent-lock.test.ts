@@ -31,7 +31,7 @@ afterEach(() => {
 
 test('a turn whose process was killed does not hold up the next one', async () => {
   await hangAndKill();
-  // It would not wait for as long as a lock of an unknown holder counts.
+  // The turn's deadline is shorter than the time for which a lock of an unknown holder counts.
   await commandOk(runTurn, { ...say(), deadline_at: inMs(10_000) });
   expect(existsSync(lock)).toBe(false);
 });
@@ -86,7 +86,7 @@ async function hangAndKill(): Promise<void> {
   await claude.behave({ stdout: claudeOutput('Here I am.', 's-2') });
 }
 
-/** A turn in a process of its own, whose agent does not answer. */
+/** A turn in a separate process, whose agent doesn't respond. */
 async function hang(): Promise<{ pid: number; run: Promise<PluginRun>; agent: Call }> {
   await claude.behave({ hangs: true });
   const run = runPlugin('agent', say());

@@ -6,7 +6,7 @@ import { limits } from '../../src/base/limits.ts';
 import { payloadOf, runError, runOk } from '../support/plugin-process.ts';
 import { startWebServer, type ReceivedRequest, type WebServer } from '../support/web-server.ts';
 
-/** `server` is named by the operator in most tests; `inside` is what nobody may reach. */
+/** The operator allows `server` in most tests; `inside` is forbidden. */
 let server: WebServer;
 let inside: WebServer;
 

@@ -75,7 +75,7 @@ const never = [
   'fec0::1',
   'ff02::1',
   '4000::1',
-  // Only what a resolver returns is classified; every other spelling of an address is refused.
+  // Only addresses from a resolver are classified; every other spelling is refused.
   'localhost',
   'localhost.',
   '127.1',

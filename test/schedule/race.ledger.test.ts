@@ -131,6 +131,6 @@ test('many schedules that cancel by firing lock jobs in the order of those that 
   await barrier.lift();
   const [fired] = await both;
   expect(fired.map(({ verdict }) => verdict)).toEqual(ids.map(() => 'fired'));
-  // PostgreSQL looks for deadlocks after a second; nobody had to be freed from one.
+  // PostgreSQL checks for deadlocks after a second; there was none.
   expect(performance.now() - lifted).toBeLessThan(1000);
 });

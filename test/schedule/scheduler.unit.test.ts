@@ -13,7 +13,7 @@ const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}
 interface Given {
   readonly jobMs: number;
   readonly tickMs: number;
-  /** From when to when nobody looks. */
+  /** The periods without ticks. */
   readonly sleeps: readonly (readonly [string, string])[];
   /** From when to when the plugin is not well. */
   readonly unwell: readonly [string, string];

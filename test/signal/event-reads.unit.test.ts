@@ -16,7 +16,7 @@ function placeAt(seq: number): EventCursor {
   return { jobs: at, signals: at, attempts: at, runs: at };
 }
 
-/** Answers when it is told to; `asked` are the places of the reads that have begun. */
+/** Responds on demand; `asked` has the positions of the reads that have begun. */
 function makeSlowLedger() {
   const requests: number[] = [];
   const answers: (() => void)[] = [];

@@ -67,7 +67,7 @@ describe('folded events', () => {
     const streams = Array.from({ length: 30 }, () => api.raw(asked + proof, /"n":99/));
     let isOver = false;
     const all = Promise.all(streams).finally(() => (isOver = true));
-    // A stream may open after the first of them; all are told of one that comes later.
+    // A stream may open after the first of them; all get one that comes later.
     await eventually('every stream has told', async () => {
       await emit(99);
       return isOver;

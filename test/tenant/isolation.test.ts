@@ -33,7 +33,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
   let api: TestApi;
   let first: TestTenant;
   let second: TestTenant;
-  /** By the name of the field that they stand in. */
+  /** By the name of their field. */
   let ids: Record<string, string>;
 
   beforeAll(async () => {
@@ -81,7 +81,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     };
   }
 
-  /** Every id of the first tenant in every place where one can stand. */
+  /** Every id of the first tenant in every position of an id. */
   function pathsOf({ surface }: Place): string[] {
     return Object.values(ids)
       .concat(MARK)
@@ -145,7 +145,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     expect(JSON.stringify(body)).toContain('teller');
     const run = await second.post('/plugin/teller/poll', {});
     const jobId = String(run.body['job_id']);
-    // It is switched off in the first, and not here.
+    // The plugin is disabled in the first tenant only.
     await eventually('it is done', async () => {
       const reply = await second.ask(`/job/${jobId}`);
       return reply.body['status'] === 'succeeded';

@@ -16,7 +16,7 @@ vi.mock('../../src/base/limits.ts', async (load) => {
 });
 
 const tenants = { trust: 'shared' };
-/** So many that they take longer than a tick. */
+/** Enough jobs to take longer than a tick. */
 const JOBS = 8;
 const patienceMs = 60_000;
 const timeout = 2 * patienceMs;

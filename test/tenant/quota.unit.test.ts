@@ -34,7 +34,7 @@ test('work that was accepted during the count is not counted twice', async () =>
     await put();
     await new Promise<void>((resolve) => (answer = resolve));
   });
-  // It is on the ledger already when it is counted, and its end is not known yet.
+  // The ledger already contains the work when it is counted, but the write has not returned yet.
   await new Promise(setImmediate);
   await quota.review();
   const second = quota.within(signal, put);
@@ -79,7 +79,7 @@ test('work that is accepted during a recount is not forgotten', async () => {
   counted.shift()?.();
   await second;
   const third = quota.within(signal, put);
-  // It may be counted once more before anybody is turned away.
+  // The work may be counted once more before a request is refused.
   const refused = expect(third).rejects.toMatchObject({ code: 'TENANT_LIMIT' });
   await new Promise(setImmediate);
   counted.shift()?.();

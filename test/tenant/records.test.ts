@@ -135,7 +135,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     const admin = await first.makeToken('boss', { role: 'admin' });
     const member = await first.makeToken('hand', { role: 'member' });
     const service = await first.makeToken('robot', { role: 'service', scopes: ['read:*'] });
-    // On PostgreSQL events wait for whoever is writing still, in any ledger.
+    // On PostgreSQL, events wait for unfinished transactions in any ledger.
     await eventually('it is told', async () => (await looks(first.token))[2]);
     expect(await looks(first.token)).toEqual([true, true, true]);
     expect(await looks(admin)).toEqual([true, true, true]);

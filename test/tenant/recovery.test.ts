@@ -36,7 +36,7 @@ test('a tenant that sleeps is recovered without waiting for another threshold', 
     await raw.close();
   }
   const { engine } = await place.start();
-  // The root engine has been well for a whole threshold when it forgets the dead process.
+  // The root engine has been healthy for a whole threshold when it removes the dead process.
   const isForgotten = async () =>
     (await root.processes.list()).every(({ id: one }) => one !== 'dead');
   await eventually('the root ledger has forgotten the dead process', isForgotten);

@@ -378,7 +378,7 @@ function breakSchema(place: TestPlace, slug: string): Promise<void> {
   );
 }
 
-/** Past its ledger, which nobody has open. */
+/** Bypasses the ledger, which no process has open. */
 async function runSql({ config }: TestPlace, slug: string, statement: string): Promise<void> {
   const raw = openRaw(locateTenantLedger(config.state, slug));
   await raw.run(statement);

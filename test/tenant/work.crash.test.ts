@@ -26,7 +26,7 @@ const KILLS = 2;
 const NOTES = 7;
 const LATER_MS = 4000;
 
-/** Long enough that some of them are under way whenever the server is killed. */
+/** Long enough that some jobs run whenever the server is killed. */
 const program = python('time.sleep(0.02); note(request["job_id"]); ok()');
 
 interface Town {
@@ -69,7 +69,7 @@ async function enqueue(ledger: Ledger, ids: readonly string[], due: string): Pro
   });
 }
 
-/** Also what had run when its server was killed is not over until its end is on record. */
+/** A job that ran when its server was killed is done only when its end is recorded. */
 async function allDone({ place, jobs }: Town): Promise<void> {
   for (const slug of jobs.keys()) {
     const ledger = await openReadonlyLedger(locateTenantLedger(place.config.state, slug));

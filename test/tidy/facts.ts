@@ -1,10 +1,10 @@
 import { isNode, nameOf, type Node, parseSource, textOf, walk } from './ast.ts';
 import type { TextFile } from './tree.ts';
 
-/** What a source file says that a rule cares about. */
+/** The parts of a source file that the rules check. */
 export interface Facts {
   readonly imports: readonly Import[];
-  /** The value of every string and template; a `?` stands for what is filled in. */
+  /** The value of every string and template; a `?` replaces each substitution. */
   readonly strings: readonly string[];
   readonly readsEnvironment: boolean;
 }
@@ -12,7 +12,7 @@ export interface Facts {
 export interface Import {
   readonly specifier: string;
   readonly isType: boolean;
-  /** It is `import()`, which loads the file when it is needed. */
+  /** True for `import()`, which loads the file when it is needed. */
   readonly isDynamic?: boolean;
 }
 

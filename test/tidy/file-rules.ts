@@ -12,7 +12,7 @@ const environmentReaders = [
 /** A lock that the kernel frees, which Node has only through SQLite; it holds no data. */
 export const LOCK = 'src/base/file-lock.ts';
 
-// In one case throughout, so that a sentence which begins with `Select` is none.
+// In lower case only, so that a sentence that begins with `Select` doesn't match.
 const sql = [
   'select\\s[^]*\\sfrom\\s',
   'with\\s[^]*\\sas\\s*\\(',

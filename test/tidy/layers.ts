@@ -73,7 +73,7 @@ const forPages = new Set(['src/base/parse-json.ts', 'src/base/sse.ts']);
 
 const forTypes = new Set<string>(['operation', 'operations', 'dispatch']);
 
-/** It speaks to the server over its API, and so has nothing of the server but types. */
+/** The dashboard uses the server's API, so it imports only types of the server. */
 function judgePage(path: string, { specifier, isType }: Import): string | undefined {
   if (!specifier.startsWith('.')) {
     return /^preact(\/|$)/.test(specifier) ? undefined : 'a page has no package but preact';

@@ -96,7 +96,7 @@ const places: readonly (readonly [RegExp, Layer])[] = [
 
 /** Slices that each folder of `extras/` may import from, besides its own; undefined: every slice but main. */
 const extras: Readonly<Record<string, readonly string[] | undefined>> = {
-  // It runs the whole service on a copy of the ledger.
+  // `prove` runs the whole service on a copy of the ledger.
   prove: undefined,
   watch: ['base', 'operation', 'cli'],
   workshop: ['base', 'config', 'plugin', 'operation', 'app'],

@@ -18,7 +18,7 @@ const irregular =
   'Told|Kept|Held|Found|Given|Taken|Made|Said|Seen|Known|Done|Sent|Built|Left|Lost|Met|Stood|' +
   'Heard|Shown|Written|Drawn|Begun|Brought|Caught|Chosen|Gone|Hung|Laid|Led|Paid|Sought|Spent|' +
   'Spoken|Swept|Thrown|Won|Woken|Understood';
-/** One word, with `un` in front or not, that ends like `Asked`; `Feed` and `Seed` don't. */
+/** One participle, with or without `un`, such as `Asked`; `Feed` and `Seed` don't match. */
 const PARTICIPLE = new RegExp(
   `^(?:${irregular}|Un(?:${irregular.toLowerCase()})|[A-Z][a-z]*[^e\\W]ed)$`,
 );
@@ -61,7 +61,7 @@ export function findNames(files: readonly TextFile[]): NameFaults {
 
 function exportedBy(node: Node): string[] {
   if (node['type'] !== 'ExportNamedDeclaration') return [];
-  // What is exported from another file has its name there.
+  // A re-exported name belongs to its own file.
   if (isNode(node['source'])) return [];
   const declared = isNode(node['declaration']) ? declaredBy(node['declaration']) : [];
   const specifiers = Array.isArray(node['specifiers']) ? node['specifiers'] : [];

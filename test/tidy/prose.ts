@@ -6,7 +6,7 @@ export interface Prose {
   readonly path: string;
   /** Counted from 1. */
   readonly line: number;
-  /** One line, without markup; inline code is an empty pair of backticks. */
+  /** One line without markup; inline code is an empty pair of backticks. */
   readonly text: string;
 }
 
@@ -16,7 +16,7 @@ const GENERATED = /^docs\/(?:reference\/|operate\/on-call\.md$)/;
 const TEXT_KEY =
   /^(?:summary|hint|message|title|label|fix|meaning|description|detail|sentence|note|help)s?$/i;
 const WORDS_MIN = 3;
-/** Attributes with values that nobody reads. */
+/** Attributes with values that are not texts. */
 const CLASS_KEYS = new Set(['class', 'className', 'd', 'style', 'viewBox']);
 
 export function isMarkdown({ path }: TextFile): boolean {

@@ -154,7 +154,7 @@ describe('the rules for texts', () => {
   const reasonsOf = (path: string, text: string): string[] =>
     findTextFaults({ path, text }).map((fault) => fault.replace(/^[^ ]+ /, ''));
 
-  // In halves, because this very file is judged too.
+  // In halves, because this file is checked, too.
   test.each([
     ['src/a.ts', ['// TO', 'DO later'].join(''), 'unfinished work'],
     ['test/a.test.ts', ['test.on', "ly('x', () => {})"].join(''), 'a test left out'],

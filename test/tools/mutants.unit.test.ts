@@ -1,4 +1,4 @@
-/** The lies that `npm run mutate` tells. */
+/** The mutants of `npm run mutate`. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { API } from 'typescript/unstable/sync';

@@ -42,7 +42,7 @@ beforeAll(async () => {
 
 afterAll(() => place.close());
 
-/** Asks for a change that somebody else has to approve. */
+/** Requests a change that another user has to approve. */
 async function askAsAdmin(type: string, params: object): Promise<string> {
   const { token } = await place.post('/tokens', { name: 'ann', role: 'admin' });
   const body = JSON.stringify({ type, params });
@@ -68,7 +68,7 @@ describe('signing in', () => {
         await page.getByRole('button', { name: 'Sign out' }).click();
         await page.getByLabel('Token').waitFor();
         expect(await page.evaluate('sessionStorage.length')).toBe(0);
-        // The browser itself tells of every answer that is no success.
+        // The browser itself reports every response that is not a success.
         expect(complaints.splice(0)).toEqual([expect.stringContaining('401')]);
       },
       { token: undefined },

@@ -25,7 +25,7 @@ async function haltedRun(): Promise<string> {
   return String(id);
 }
 
-/** Answers an operation as the test says, instead of the service. */
+/** Responds to an operation in place of the service. */
 async function answer(page: Page, path: string, json: object, status = 200): Promise<void> {
   await page.route(
     ({ pathname }) => pathname === path,

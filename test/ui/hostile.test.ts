@@ -31,7 +31,7 @@ const hostile: Readonly<Record<string, string>> = {
 };
 const all = Object.values(hostile).join(' | ');
 
-/** It says what it was given wherever a plugin can say something. */
+/** Repeats its input in every field that a plugin can set. */
 const parrot = python(`
 text = payload["text"]
 sys.stderr.write(text)

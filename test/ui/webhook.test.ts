@@ -47,7 +47,7 @@ test('a package is asked for by a form, and shows the address and secret of its 
     expect(await audit()).toEqual([]);
     const [path = '', secret = ''] = await dialog.locator('dd code').allTextContents();
     expect(await deliver(path, secret)).toBe(202);
-    // Looked at before the dialog has told that it closed: that comes later, as an event of its own.
+    // Read before the dialog's close event, which comes later.
     const left = await dialog
       .getByRole('button', { name: 'I have it' })
       .evaluate(async (button) => {

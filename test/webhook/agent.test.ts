@@ -9,7 +9,7 @@ import { eventually } from '../support/instance.ts';
 import { shell } from '../support/plugin-program.ts';
 import { writePlugin } from '../support/plugin-tree.ts';
 
-/** Answers as the real one does, with what the prompt wants it to say. */
+/** Responds like the real agent, with the outcome that the prompt names. */
 const standIn = shell(`
 request=$(cat)
 case "$request" in
@@ -322,7 +322,7 @@ describe('a conversation', () => {
 });
 
 describe('quiet hours', () => {
-  /** Quiet from this hour on, also when the next one begins meanwhile. */
+  /** Quiet from this hour on, even if the next hour begins during the test. */
   function quietNow(): { start: number; end: number } {
     const start = new Date().getUTCHours();
     return { start, end: (start + 2) % 24 };

@@ -81,7 +81,7 @@ async function refused(name: Name, proof: Lines, body: string | Buffer = BODY): 
   expect([response.status, response.text], `${name} ${JSON.stringify(proof)}`).toEqual(expected);
 }
 
-/** Spellings that are not the one right one; the proof itself stands after its lead. */
+/** Wrong spellings of a proof; the proof itself follows its prefix. */
 function spellings(lead: string, proof: string): readonly (readonly [string, string])[] {
   const isHex = /^[\da-f]{64}$/.test(proof);
   const bytes = Buffer.from(proof, isHex ? 'hex' : 'base64');

@@ -45,7 +45,7 @@ function shift(seconds: number): void {
   vi.spyOn(Date, 'now').mockImplementation(() => real() + seconds * 1000);
 }
 
-/** It stands still, so that a second more or less is exactly that. */
+/** Stops the clock, so that differences in seconds are exact. */
 function stop(): number {
   const atMs = Date.now();
   const whole = atMs - (atMs % 1000);

@@ -85,7 +85,7 @@ describe.each(databases)('on %s', (database: Database) => {
       expect(second.body['signal_id']).not.toBe(first.body['signal_id']);
       expect(await send(api, 'two')).toMatchObject({ status: 200, body: { duplicate: true } });
       expect(await countJobs(api)).toBe(2);
-      // Without an id, what was signed is all that tells deliveries apart.
+      // Without an id, only the signed content distinguishes deliveries.
       expect((await send(api, undefined)).status).toBe(202);
       expect(await send(api, undefined)).toMatchObject({ status: 200, body: { duplicate: true } });
     },

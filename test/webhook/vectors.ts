@@ -8,7 +8,7 @@ export interface Vector {
   readonly preset: PresetName;
   readonly secret: string;
   readonly request: WebhookRequest;
-  /** The header that proves it, and where in it the proof begins. */
+  /** The header with the proof, and the position of the proof in it. */
   readonly proof: readonly [header: string, from: number];
   readonly at?: number;
 }
