@@ -37,23 +37,23 @@ async function serve(): Promise<number> {
 
 interface Sender {
   readonly socket: Socket;
-  readonly told: Promise<string>;
+  readonly response: Promise<string>;
 }
 
 /** Announces a length and sends a part of it; the response is known when the connection ends. */
 async function begin(port: number, sent: number, size = BODY): Promise<Sender> {
   const socket = connect(port, '127.0.0.1');
   sockets.push(socket);
-  let told = '';
-  socket.setEncoding('utf8').on('data', (chunk: string) => (told += chunk));
+  let response = '';
+  socket.setEncoding('utf8').on('data', (chunk: string) => (response += chunk));
   socket.on('error', () => undefined);
-  const closed = once(socket, 'close').then(() => told);
+  const closed = once(socket, 'close').then(() => response);
   await once(socket, 'connect');
   const before = arrived;
   const head = `POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: ${size}\r\n\r\n`;
   socket.write(head + 'x'.repeat(sent));
   await eventually('it is here', () => arrived >= before + sent);
-  return { socket, told: closed };
+  return { socket, response: closed };
 }
 
 test('the slowest request is dropped, and the others are accepted', async () => {
@@ -61,10 +61,10 @@ test('the slowest request is dropped, and the others are accepted', async () => 
   const first = await begin(port, 50_000);
   const second = await begin(port, 40_000);
   const third = await begin(port, BODY);
-  expect(await first.told).toMatch(/^HTTP\/1\.1 503 [^]*retry-after: 1[^]*"CROWDED"/i);
-  expect(await third.told).toContain(`took ${BODY}`);
+  expect(await first.response).toMatch(/^HTTP\/1\.1 503 [^]*retry-after: 1[^]*"CROWDED"/i);
+  expect(await third.response).toContain(`took ${BODY}`);
   second.socket.write('x'.repeat(20_000));
-  expect(await second.told).toContain(`took ${BODY}`);
+  expect(await second.response).toContain(`took ${BODY}`);
 });
 
 test('a small body is accepted while many large ones are in flight', async () => {
@@ -72,23 +72,23 @@ test('a small body is accepted while many large ones are in flight', async () =>
   const small = await begin(port, 500, 1000);
   const slow = await begin(port, 50_000);
   await begin(port, 55_000);
-  expect(await slow.told).toContain('CROWDED');
+  expect(await slow.response).toContain('CROWDED');
   small.socket.write('x'.repeat(500));
-  expect(await small.told).toContain('took 1000');
+  expect(await small.response).toContain('took 1000');
 });
 
 test('an accepted or aborted request frees its room', async () => {
   const port = await serve();
   for (const _ of [1, 2, 3]) {
     const whole = await begin(port, BODY);
-    expect(await whole.told).toContain(`took ${BODY}`);
+    expect(await whole.response).toContain(`took ${BODY}`);
     const gone = await begin(port, 50_000);
     gone.socket.destroy();
-    await gone.told;
+    await gone.response;
   }
   const kept = await begin(port, 50_000);
   const other = await begin(port, 39_000);
   kept.socket.write('x'.repeat(10_000));
   other.socket.end();
-  expect(await kept.told).toContain(`took ${BODY}`);
+  expect(await kept.response).toContain(`took ${BODY}`);
 });

@@ -48,7 +48,7 @@ const okReply: Reply = {
 
 const failure = { message: 'broken', retry: true, exit78: false, raw: 'printed' };
 
-interface Given {
+interface AttemptCase {
   readonly reply: Reply;
   readonly job?: ClaimedJob;
   readonly plugin?: Plugin;
@@ -56,9 +56,9 @@ interface Given {
   readonly random?: number;
 }
 
-function concludeWith(given: Given): Closing {
-  const { reply, job = makeClaimedJob(), plugin = makePlugin(), random = 0 } = given;
-  const end = 'end' in given ? given.end : makeEnd();
+function concludeWith(attempt: AttemptCase): Closing {
+  const { reply, job = makeClaimedJob(), plugin = makePlugin(), random = 0 } = attempt;
+  const end = 'end' in attempt ? attempt.end : makeEnd();
   return closeAttempt({ job, plugin, reply, end }, { rules, random, nowMs: 0 });
 }
 

@@ -328,7 +328,7 @@ const eventType: Target = {
     // A route can match it exactly: it contains no character with another meaning.
     assert.match(event ?? 'none', /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/);
     if (event !== undefined) assert.equal(normalizeEvent(event), event);
-    return `${said === undefined} ${event === undefined} ${event === said}`;
+    return `${type === undefined} ${event === undefined} ${event === type}`;
   },
 };
 

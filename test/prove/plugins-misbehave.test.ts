@@ -36,17 +36,17 @@ campaign('plugins-misbehave', { trials: 1, timeoutMs: 300_000 }, async ({ index 
   await host.start();
   process.env['CANARY'] = 'of the engine';
   try {
-    const crashTest: Stage = { host, directory: await makeDirectory(), lateMs: [] };
+    const fixture: HostFixture = { host, directory: await makeDirectory(), lateMs: [] };
     const before = await countDescriptors();
     const turns = kinds.map((kind, at) => ({ kind, ...turnOf(at + index) }));
     const waiting = turns.values();
     const work = async (): Promise<void> => {
-      for (const { kind, language, mode } of waiting) await tryOne(crashTest, kind, language, mode);
+      for (const { kind, language, mode } of waiting) await tryOne(fixture, kind, language, mode);
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
     expect(await countDescriptors()).toBe(before);
     const numbers = new Set(kinds.map(({ kind }) => kind));
-    const { lateMs } = crashTest;
+    const { lateMs } = fixture;
     return { runs: turns.length, neighbours: turns.length, kinds: [numbers.size], lateMs };
   } finally {
     delete process.env['CANARY'];
@@ -54,7 +54,7 @@ campaign('plugins-misbehave', { trials: 1, timeoutMs: 300_000 }, async ({ index 
   }
 });
 
-interface Stage {
+interface HostFixture {
   readonly host: Host;
   readonly directory: string;
   /** From when it was over or out of time until we knew it. */
@@ -67,10 +67,15 @@ function turnOf(turn: number): { readonly language: Language; readonly mode: Mod
   return { language, mode };
 }
 
-async function tryOne(crashTest: Stage, kind: Kind, language: Language, mode: Mode): Promise<void> {
-  const { host, lateMs } = crashTest;
+async function tryOne(
+  fixture: HostFixture,
+  kind: Kind,
+  language: Language,
+  mode: Mode,
+): Promise<void> {
+  const { host, lateMs } = fixture;
   const name = `${kind.kind} ${kind.what}, ${language}, ${mode}`;
-  const spec = install(crashTest, kind, language, name);
+  const spec = install(fixture, kind, language, name);
   const began = performance.now();
   const [end, neighbour] = await Promise.all([
     perform(host, spec, kind.isLarge === true ? large : small, mode),
@@ -91,8 +96,8 @@ async function tryOne(crashTest: Stage, kind: Kind, language: Language, mode: Mo
   for (const pid of family) await waitForDeath(Number(pid));
 }
 
-function install(crashTest: Stage, kind: Kind, language: Language, name: string): ProcessSpec {
-  const cwd = join(crashTest.directory, name.replaceAll(/\W/g, '-'));
+function install(fixture: HostFixture, kind: Kind, language: Language, name: string): ProcessSpec {
+  const cwd = join(fixture.directory, name.replaceAll(/\W/g, '-'));
   mkdirSync(cwd);
   const entrypoint = join(cwd, 'run');
   writeFileSync(entrypoint, programOf(language, kind.does), { mode: 0o755 });

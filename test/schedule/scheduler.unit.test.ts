@@ -10,7 +10,7 @@ import type { Log } from '../../src/base/log.ts';
 
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-interface Given {
+interface Conditions {
   readonly jobMs: number;
   readonly tickMs: number;
   /** The periods without ticks. */
@@ -19,7 +19,7 @@ interface Given {
   readonly unwell: readonly [string, string];
 }
 
-interface Life extends MemorySchedules {
+interface SchedulerHistory extends MemorySchedules {
   readonly ticks: number;
 }
 
@@ -28,10 +28,10 @@ async function live(
   entries: readonly Readonly<Record<string, unknown>>[],
   from: string,
   to: string,
-  given: Partial<Given> = {},
-): Promise<Life> {
+  conditions: Partial<Conditions> = {},
+): Promise<SchedulerHistory> {
   let nowMs = at(from);
-  const memory = makeMemorySchedules(() => nowMs, given.jobMs ?? 1000);
+  const memory = makeMemorySchedules(() => nowMs, conditions.jobMs ?? 1000);
   const scheduler = makeScheduler(
     makeContext({
       ledger: memory.ledger,
@@ -45,7 +45,7 @@ async function live(
     () => Promise.resolve(nowMs),
   );
   const isUnwell = (): boolean => {
-    const [since, until] = given.unwell ?? [from, from];
+    const [since, until] = conditions.unwell ?? [from, from];
     return nowMs >= at(since) && nowMs < at(until);
   };
   const settings = {
@@ -56,7 +56,7 @@ async function live(
     maxOutstandingPolls: 1,
   };
   const service = {
-    tickIntervalMs: given.tickMs ?? 60_000,
+    tickIntervalMs: conditions.tickMs ?? 60_000,
     timezone: 'Europe/Berlin',
     quietHours: {},
     reapAfterMs: 1000,
@@ -67,7 +67,7 @@ async function live(
   let ticks = 0;
   while (nowMs <= at(to)) {
     nowMs += (await scheduler.tick()).nextInMs;
-    for (const [down, up] of given.sleeps ?? []) {
+    for (const [down, up] of conditions.sleeps ?? []) {
       if (nowMs > at(down) && nowMs < at(up)) nowMs = at(up);
     }
     ticks += 1;

@@ -16,7 +16,7 @@ function placeAt(seq: number): EventCursor {
   return { jobs: at, signals: at, attempts: at, runs: at };
 }
 
-/** Responds on demand; `asked` has the positions of the reads that have begun. */
+/** Responds on demand; `requests` has the positions of the reads that have begun. */
 function makeSlowLedger() {
   const requests: number[] = [];
   const answers: (() => void)[] = [];
@@ -30,39 +30,39 @@ function makeSlowLedger() {
       },
     },
   } as unknown as Ledger;
-  return { ledger, asked: requests, answer: () => answers.splice(0).forEach((done) => done()) };
+  return { ledger, requests, answer: () => answers.splice(0).forEach((done) => done()) };
 }
 
 const turn = () => new Promise<void>((done) => setImmediate(done));
 
 test('readers at the same cursor share a read that has not begun', async () => {
-  const { ledger, asked, answer } = makeSlowLedger();
+  const { ledger, requests, answer } = makeSlowLedger();
   const read = () => findSharedReads(ledger).page(placeAt(1), 10);
   const first = [read(), read(), read()];
   await turn();
-  expect(asked).toEqual([1]);
+  expect(requests).toEqual([1]);
   // An event that is requested now may be newer than the start of that read.
   const later = [read(), read()];
   await turn();
-  expect(asked).toEqual([1, 1]);
+  expect(requests).toEqual([1, 1]);
   answer();
   const pages = await Promise.all([...first, ...later]);
   expect(new Set(pages).size).toBe(2);
 });
 
 test('few reads run at once, and all get their turn', async () => {
-  const { ledger, asked, answer } = makeSlowLedger();
+  const { ledger, requests, answer } = makeSlowLedger();
   const places = [1, 2, 3, 4, 5];
   const all = Promise.all(places.map((seq) => findSharedReads(ledger).page(placeAt(seq), 10)));
   await turn();
-  expect(asked).toHaveLength(limits.eventReadsMax);
-  while (asked.length < places.length) {
+  expect(requests).toHaveLength(limits.eventReadsMax);
+  while (requests.length < places.length) {
     answer();
     await turn();
   }
   answer();
   await all;
-  expect(asked).toEqual(places);
+  expect(requests).toEqual(places);
 });
 
 /** A ledger of signals that are all of one type, with a page of ten for each read. */
@@ -87,7 +87,7 @@ function makeSignals(count: number) {
       },
     },
   } as unknown as Ledger;
-  return { ledger, asked: requests };
+  return { ledger, requests };
 }
 
 function signal(seq: number): SignalEvent {
@@ -110,33 +110,33 @@ describe('readers of folded events', () => {
 
   test('share one read in a beat, however many they are', async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: 5_000 });
-    const { ledger, asked } = makeSignals(7);
+    const { ledger, requests } = makeSignals(7);
     const { folded } = findSharedReads(ledger);
     const all = Array.from({ length: 200 }, () => folded.page(placeAt(0), 10));
     const pages = await Promise.all(all);
-    expect(asked).toEqual([0]);
+    expect(requests).toEqual([0]);
     expect(new Set(pages).size).toBe(1);
     // The read found nothing new for any of them until the next interval.
     const end = pages[0]?.end ?? placeAt(0);
     await Promise.all(all.map(() => folded.page(end, 10)));
-    expect(asked).toEqual([0, 7]);
+    expect(requests).toEqual([0, 7]);
     vi.setSystemTime(6_000);
     await Promise.all(all.map(() => folded.page(end, 10)));
-    expect(asked).toEqual([0, 7, 7]);
+    expect(requests).toEqual([0, 7, 7]);
     // A late reader at an earlier cursor follows the same path.
     expect(await folded.page(placeAt(0), 10)).toBe(pages[0]);
   });
 
   test('get what takes several reads as one answer, each event counted once', async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: 5_000 });
-    const { ledger, asked } = makeSignals(35);
+    const { ledger, requests } = makeSignals(35);
     const { folded } = findSharedReads(ledger);
     const [first, second] = await Promise.all([
       folded.page(placeAt(0), 10),
       folded.page(placeAt(0), 10),
     ]);
     expect(second).toBe(first);
-    expect(asked).toEqual([0, 10, 20, 30]);
+    expect(requests).toEqual([0, 10, 20, 30]);
     expect(first.more).toBe(false);
     expect(first.end.signals.seq).toBe(35);
     // Restricted events have a sum of their own.
@@ -149,9 +149,9 @@ describe('readers of folded events', () => {
   });
 
   test('get something soon when there are many events', async () => {
-    const { ledger, asked } = makeSignals(1_000_000);
+    const { ledger, requests } = makeSignals(1_000_000);
     const page = await findSharedReads(ledger).folded.page(placeAt(0), 10);
-    expect(asked).toHaveLength(25);
+    expect(requests).toHaveLength(25);
     expect(page.more).toBe(true);
     expect(page.end.signals.seq).toBe(250);
   });

@@ -29,14 +29,14 @@ const LATER_MS = 4000;
 /** Long enough that some jobs run whenever the server is killed. */
 const program = python('time.sleep(0.02); note(request["job_id"]); ok()');
 
-interface Town {
+interface TenantWork {
   readonly place: TestPlace;
   /** Ids of jobs by the tenant that they are of. */
   readonly jobs: ReadonlyMap<string, readonly string[]>;
 }
 
 /** Three tenants that have work now, one that has some later, and one that has none. */
-async function makeTown(database: Database): Promise<Town> {
+async function makeTenantWork(database: Database): Promise<TenantWork> {
   const place = await makePlace({
     database,
     plugins: { worker: { program, settings: { shared: true, parallelism: 4 } } },
@@ -70,7 +70,7 @@ async function enqueue(ledger: Ledger, ids: readonly string[], due: string): Pro
 }
 
 /** A job that ran when its server was killed is done only when its end is recorded. */
-async function allDone({ place, jobs }: Town): Promise<void> {
+async function allDone({ place, jobs }: TenantWork): Promise<void> {
   for (const slug of jobs.keys()) {
     const ledger = await openReadonlyLedger(locateTenantLedger(place.config.state, slug));
     const open = { status: ['queued', 'running'], limit: 1 } as const;
@@ -80,13 +80,13 @@ async function allDone({ place, jobs }: Town): Promise<void> {
   }
 }
 
-async function someNoted({ place }: Town, count: number): Promise<void> {
+async function someNoted({ place }: TenantWork, count: number): Promise<void> {
   const isEnough = async () => (await place.notes()).length >= count;
   await eventually(`${count} jobs have run`, isEnough, patienceMs);
 }
 
 /** Each job has succeeded once, in its own ledger, and no claim of the dead is left. */
-async function verify({ place, jobs }: Town): Promise<void> {
+async function verify({ place, jobs }: TenantWork): Promise<void> {
   for (const [slug, ids] of jobs) {
     await withTenantLedger(place.config, slug, async (ledger) => {
       expect(await ledger.check()).toEqual([]);
@@ -104,52 +104,52 @@ async function verify({ place, jobs }: Town): Promise<void> {
 
 describe.each(databases)('on %s', (database) => {
   test('a server is killed again and again', { timeout }, async () => {
-    const town = await makeTown(database);
+    const work = await makeTenantWork(database);
     for (let kill = 1; kill <= KILLS; kill += 1) {
-      const victim = launch(town.place.directory);
+      const victim = launch(work.place.directory);
       await victim.ready;
-      await someNoted(town, kill * NOTES);
+      await someNoted(work, kill * NOTES);
       await victim.kill();
     }
-    const server = launch(town.place.directory);
+    const server = launch(work.place.directory);
     await server.ready;
-    await allDone(town);
+    await allDone(work);
     expect(await server.stop()).toEqual({ code: 0, signal: null });
-    await verify(town);
+    await verify(work);
   });
 
   test(
     'the service is killed while all tenants sleep, before something is due',
     { timeout },
     async () => {
-      const town = await makeTown(database);
-      const victim = launch(town.place.directory);
+      const work = await makeTenantWork(database);
+      const victim = launch(work.place.directory);
       await victim.ready;
-      await someNoted(town, 3 * JOBS);
+      await someNoted(work, 3 * JOBS);
       await victim.kill();
-      const server = launch(town.place.directory);
+      const server = launch(work.place.directory);
       await server.ready;
-      await allDone(town);
+      await allDone(work);
       expect(await server.stop()).toEqual({ code: 0, signal: null });
-      await verify(town);
+      await verify(work);
     },
   );
 });
 
 test('a host is killed, and another host does its work', { timeout }, async () => {
-  const town = await makeTown('postgres');
-  const victim = launch(town.place.directory);
-  const other = launch(town.place.directory);
+  const work = await makeTenantWork('postgres');
+  const victim = launch(work.place.directory);
+  const other = launch(work.place.directory);
   await Promise.all([victim.ready, other.ready]);
-  await someNoted(town, NOTES);
+  await someNoted(work, NOTES);
   await victim.kill();
-  await allDone(town);
-  const root = await openLedger(town.place.config.state, noRules);
+  await allDone(work);
+  const root = await openLedger(work.place.config.state, noRules);
   await eventually(
     'the dead one is forgotten',
     async () => (await root.processes.list()).length === 1,
   );
   await root.close();
   expect(await other.stop()).toEqual({ code: 0, signal: null });
-  await verify(town);
+  await verify(work);
 });
