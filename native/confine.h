@@ -36,7 +36,7 @@ static void restrict_self(void) {
   seccomp_restrict((Filter){
       /* A user of its own owns nothing outside. The files of the service's user are its own. */
       .no_metadata = is_outside && profile.user == 0,
-      /* Abstract sockets belong to the network; sockets with a path to whoever can see the path. */
+      /* Abstract sockets belong to the network; sockets with a path to every process that sees the path. */
       .no_unix_sockets = is_outside || (!profile.no_network && !has_scopes),
       .no_sockets = is_outside && profile.no_network,
   });

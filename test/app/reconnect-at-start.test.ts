@@ -13,7 +13,7 @@ interface Start {
   readonly records: LogRecords;
   /** Ends the connection of the one that starts, in its first transaction; false when it is not there yet. */
   readonly endConnections: () => Promise<boolean>;
-  /** Lets it go on. */
+  /** Lets the start continue. */
   readonly letPass: () => Promise<unknown>;
 }
 

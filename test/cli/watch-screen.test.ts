@@ -1,4 +1,4 @@
-/** `ductile watch` on a real terminal, and where there is none. */
+/** `ductile watch` with a real terminal, and without one. */
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';

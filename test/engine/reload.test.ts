@@ -16,7 +16,7 @@ import {
 } from '../support/instance.ts';
 import { python, succeeds } from '../support/plugin-program.ts';
 
-/** Notes what it was configured with, before and after it may go on. */
+/** Records its configuration before and after it may continue. */
 const tellsConfig = python(`
 note("begin", request["job_id"], request["config"].get("word"))
 wait_for(payload.get("gate", "none"))

@@ -42,7 +42,7 @@ test('commands and their short spellings are unique', () => {
   const given = aliases.filter((name) => name !== undefined);
   expect(given.length).toBeGreaterThan(0);
   expect(new Set(given).size).toBe(given.length);
-  // A word after `run` that is none of the noun's actions is the name of a plugin.
+  // A word after `run` that isn't an action of the noun is the name of a plugin.
   const both = operations.filter(({ cli }) => isOffered(cli) && nouns.has(cli.alias?.name ?? ''));
   expect(both.map(({ name }) => name)).toEqual(['plugin.run']);
 });
@@ -53,7 +53,7 @@ describe.each(operations.map((operation) => [operation.name, operation] as const
     const { input, output, errors, http, cli, effect, summary, scope, plan } = operation;
 
     test('is a noun and an action, with a sentence', () => {
-      // Two words only where no single one tells an action from another.
+      // Two words only if one word would be ambiguous.
       expect(name).toMatch(/^[a-z]+\.[a-z]+(-[a-z]+)?$/);
       expect(summary).toMatch(/^[A-Z].*\.$/);
     });

@@ -1,4 +1,4 @@
-/** Conversations with an agent: turns that go on, and heartbeats that are mostly silent. */
+/** Conversations with an agent: turns that continue, and heartbeats that are mostly silent. */
 import { mkdir, realpath, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';

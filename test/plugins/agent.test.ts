@@ -105,7 +105,7 @@ describe('a task', () => {
     expect(call?.argv.slice(-2)).toEqual(['--max-turns', '3']);
     await commandOk(runTask, agents.task({ model: '', provider: '', title: '' }, config));
     expect((await agents.claude.calls())[1]?.argv).toContain('opus');
-    // The model of one provider is none of the other's.
+    // A model belongs to one provider.
     await commandOk(runTask, agents.task({ provider: 'codex' }, config));
     expect((await agents.codex.calls())[0]?.argv).not.toContain('opus');
   });

@@ -27,7 +27,7 @@ const scope: Scope = {
   signal: { type: 'x', data: { items: [1, 2, 3] } },
 };
 
-/** Nothing that it sees is changed by being looked at. */
+/** Reading a value doesn't change it. */
 const before = JSON.stringify(scope);
 
 /** The result; only a fault that a run can report may be thrown. */

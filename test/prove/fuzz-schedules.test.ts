@@ -30,7 +30,7 @@ const duration: Target = {
   },
 };
 
-/** Moments from which cron lines are looked at: around both changes of the clocks, and a leap day. */
+/** Start times for cron lines: around both clock changes, and a leap day. */
 const moments = [
   Date.parse('2026-03-29T00:30:00Z'),
   Date.parse('2026-10-25T00:59:59.999Z'),

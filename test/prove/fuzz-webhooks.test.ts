@@ -201,7 +201,7 @@ const template: Target = {
   check(input) {
     try {
       const rendered = renderPrompt(input, payload);
-      // The same by hand: once from left to right, and nothing that was put in is looked at again.
+      // A simple implementation: one pass from left to right that doesn't read inserted text again.
       const expected = input
         .split(/(\{\{[ \t]*[\p{L}\p{N}_][\p{L}\p{N}_.-]*[ \t]*\}\})/u)
         .map((part, index) => (index % 2 === 1 ? show(part.slice(2, -2).trim()) : part));

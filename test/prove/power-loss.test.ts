@@ -22,7 +22,7 @@ import type { Figures } from './support/report.ts';
 import { stopSchedule } from './support/cluster.ts';
 import { comparePart, readStory, type Story } from './support/story.ts';
 
-/** For each trial: disks that are looked at, and those on which the server is started. */
+/** Per trial: the checked disks, and those on which the server is started. */
 const DISKS = 60;
 const STARTS = 3;
 /** In `npm test`. */

@@ -95,7 +95,7 @@ interface Repair {
   readonly operator: Operator;
 }
 
-/** Does what the most urgent finding says, until there is none; returns what was wrong with the findings. */
+/** Follows the most urgent finding until there is none; returns the faults of the findings. */
 async function followDoctor({ breakage, broken, installation, operator }: Repair) {
   const faults: string[] = [];
   const tried = new Set<string>();

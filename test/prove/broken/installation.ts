@@ -50,7 +50,7 @@ export interface Installation {
 export type Environment = Readonly<Record<string, string>>;
 export type InstallationSetup = Omit<Setup, 'database' | 'isBare'>;
 
-/** A configuration as it was read from its file, to be changed in place. */
+/** A parsed configuration file, to be changed in place. */
 export interface EditableConfig {
   [key: string]: Json | undefined;
   service: Record<string, Json>;

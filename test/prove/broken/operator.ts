@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { JsonObject } from '../../../src/base/json.ts';
 import { root } from '../../support/crash/server.ts';
 
-/** The size of an output that nobody has to scroll through. */
+/** The size of an output that needs no scrolling. */
 export const ANSWER_BYTES_MAX = 8192;
 
 export interface Finding {

@@ -1,6 +1,6 @@
 /*
- * Preloaded into a program, it makes the time of day wrong, by what stands in the file CLOCK_FILE at that
- * moment. The clock that only goes forward stays as it is, as on a machine whose time is set.
+ * Preloaded into a program, it changes the time of day by the current content of the file CLOCK_FILE.
+ * The monotonic clock stays unchanged, as on a machine whose time is set.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -14,10 +14,10 @@
 
 #define NS_PER_S 1000000000ll
 
-/* As it stands in the file. */
+/* The format of the file. */
 struct error {
   int64_t ahead_ns;
-  /* From this true time on it gains so much in a thousand. */
+  /* The clock gains this much per thousand, from this true time on. */
   int64_t since_ns;
   int64_t per_mille;
 };

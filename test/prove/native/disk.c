@@ -1,10 +1,10 @@
 /*
- * Preloaded into a server, it writes down what the server does to the files below DISK_ROOT: every
- * write, truncation, name and sync, in the order in which they happen, into DISK_JOURNAL. A sync is
- * noted when it begins and when it is over, and takes DISK_SYNC_US longer than the file system needs.
- * What it cannot follow is noted as well, so that nobody believes a journal with a gap.
+ * Preloaded into a server, it records the server's operations on the files below DISK_ROOT in
+ * DISK_JOURNAL: every write, truncation, name and sync, in order. A sync is recorded at its begin and
+ * its end, and takes DISK_SYNC_US longer than the file system needs. Operations that can't be followed
+ * are recorded as well, so that a journal with a gap is detected.
  *
- * Calls go straight to the kernel: nothing of this depends on which library would have been next.
+ * Calls go directly to the kernel, so the order of preloaded libraries doesn't matter.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -37,7 +37,7 @@ enum kind {
   NOT_FOLLOWED = 'X',
 };
 
-/* As it stands in the journal, before the name and the data. */
+/* The header of an entry; the name and the data follow. */
 struct entry {
   uint32_t kind;
   uint32_t name_length;
@@ -69,18 +69,18 @@ __attribute__((constructor)) static void begin(void) {
   sync_us = us == NULL ? 0 : atol(us);
   owner = getpid();
   journal = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-  /* Whoever it starts is somebody else. */
+  /* Programs that it starts are not recorded. */
   unsetenv("LD_PRELOAD");
 }
 
-/* Between fork and exec the lock may be held by a thread that is not there. */
+/* Between fork and exec, the lock may be held by a thread that the child doesn't have. */
 static int is_ours(void) { return journal >= 0 && getpid() == owner; }
 
 static int is_file(const struct stat *status) {
   return status->st_dev == device && (S_ISREG(status->st_mode) || S_ISDIR(status->st_mode));
 }
 
-/* Some are closed past this library, and their number is somebody else's since. */
+/* Some descriptors are closed without this library, and their number is reused. */
 static int is_followed(int fd) {
   struct stat status;
   if (fd < 0 || fd >= DESCRIPTORS_MAX || followed[fd] == 0 || !is_ours()) return 0;
@@ -109,7 +109,7 @@ static void note(struct entry entry, const char *name, const void *data) {
   struct iovec parts[] = {
       {&entry, sizeof entry}, {(void *)name, entry.name_length}, {(void *)data, entry.data_length}};
   ssize_t wanted = (ssize_t)(sizeof entry + entry.name_length + entry.data_length);
-  /* A journal with a gap would accuse the server of what it did not do. */
+  /* A journal with a gap would report faults that the server doesn't have. */
   if (syscall(SYS_writev, journal, parts, 3) != wanted) abort();
   errno = saved;
 }
@@ -118,7 +118,7 @@ static void note_gap(const char *what) {
   note((struct entry){.kind = NOT_FOLLOWED}, what, NULL);
 }
 
-/* The path without links and dots, of something that need not be there. */
+/* The path without links and dots; the file needn't exist. */
 static int canonical(const char *path, char *into) {
   char directory[PATH_MAX], found[PATH_MAX];
   if (strlen(path) >= PATH_MAX) return 0;
@@ -137,7 +137,7 @@ static int is_there(const char *path) {
   return lstat(path, &status) == 0;
 }
 
-/* Memory that readers and the writer share: it is made anew at the next start, whatever is in it. */
+/* Memory that readers and the writer share: the next start creates it again, whatever its content. */
 static int is_shared_memory(const char *path) {
   size_t length = strlen(path);
   return length > 4 && strcmp(path + length - 4, "-shm") == 0;
@@ -215,7 +215,7 @@ static ssize_t write_at(int fd, const struct iovec *parts, int count, off_t offs
                           .data_length = (uint32_t)one->iov_len,
                           .file = followed[fd],
                           .offset = (uint64_t)(offset + total)};
-    /* Before it is done: who is killed in between has only written more than there is. */
+    /* Recorded before the operation: a kill in between leaves only an additional entry. */
     note(entry, "", one->iov_base);
     ssize_t written = syscall(SYS_pwrite64, fd, one->iov_base, one->iov_len, offset + total);
     if (written != (ssize_t)one->iov_len) {
@@ -227,7 +227,7 @@ static ssize_t write_at(int fd, const struct iovec *parts, int count, off_t offs
   return total;
 }
 
-/* Where the file stands; what is written there moves it. */
+/* The current offset of the file; a write there moves it. */
 static ssize_t write_here(int fd, const struct iovec *parts, int count) {
   struct stat status;
   int appends = (fcntl(fd, F_GETFL) & O_APPEND) != 0;
@@ -288,7 +288,7 @@ int ftruncate64(int fd, off64_t length) {
 
 int ftruncate(int fd, off_t length) { return ftruncate64(fd, length); }
 
-/* Without opening it: the last lock of a process on a file goes with any descriptor of it. */
+/* Doesn't open the file: closing any descriptor releases all locks of the process on it. */
 int truncate(const char *path, off_t length) {
   struct stat status;
   char name[PATH_MAX];
@@ -320,7 +320,7 @@ static int sync_file(int fd, long call) {
                         .offset = (syncs += 1)};
   note(entry, path, NULL);
   leave();
-  /* Others go on writing meanwhile; what they write is not a part of it. */
+  /* Other threads may write meanwhile; their writes are not part of the sync. */
   int result = (int)syscall(call, fd);
   if (sync_us > 0) syscall(SYS_nanosleep, &pause, NULL);
   enter();

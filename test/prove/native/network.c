@@ -1,6 +1,6 @@
 /*
- * Preloaded into a program, it moves it into the network namespace of NETWORK_FILE before the program
- * itself begins; whoever it starts is in there, too.
+ * Preloaded into a program, it moves the program into the network namespace of NETWORK_FILE before it
+ * starts; its child processes are in there, too.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path';
 const build = resolve(import.meta.dirname, '../../../build/prove/native');
 const flags = ['-O1', '-Wall', '-Wextra', '-Werror', '-shared', '-fPIC'];
 
-/** Why they cannot be had here. */
+/** The reason why they are unavailable on this machine. */
 export const preloadLack: string | undefined =
   process.platform !== 'linux'
     ? 'libraries are put before others on Linux alone'

@@ -16,7 +16,7 @@ const kinds = {
 
 export interface DiskEntry {
   readonly kind: (typeof kinds)[keyof typeof kinds];
-  /** On the clock that only goes forward, the same for every process. */
+  /** On the monotonic clock, which is the same for every process. */
   readonly atMs: number;
   /** The inode. */
   readonly file: number;
@@ -30,7 +30,7 @@ export interface DiskEntry {
 const HEADER = 40;
 const NS_PER_MS = 1e6;
 
-/** The environment of a server that keeps a journal; `syncUs` is how much longer a sync takes. */
+/** The environment of a server that keeps a journal; `syncUs` is the additional time of a sync. */
 export function journalTo(file: string, root: string, syncUs: number): Record<string, string> {
   return {
     ...preload('disk'),
@@ -40,12 +40,12 @@ export function journalTo(file: string, root: string, syncUs: number): Record<st
   };
 }
 
-/** The same clock, here. */
+/** The same clock in this process. */
 export function monotonicMs(): number {
   return Number(process.hrtime.bigint()) / NS_PER_MS;
 }
 
-/** Throws when something happened that the journal cannot tell. */
+/** Throws when the journal has a gap. */
 export function readDiskJournal(file: string): DiskEntry[] {
   const bytes = existsSync(file) ? readFileSync(file) : Buffer.alloc(0);
   const entries: DiskEntry[] = [];

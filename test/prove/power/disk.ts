@@ -8,7 +8,7 @@ import { between, pick, type Random } from '../../support/crash/random.ts';
 import type { DiskEntry } from './disk-journal.ts';
 
 /**
- * The operations on a file or a directory, in order, and how many of them are surely on the disk.
+ * The operations on a file or a directory, in order, and the number that is certainly on the disk.
  */
 interface Story<T> {
   readonly changes: T[];

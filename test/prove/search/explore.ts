@@ -99,7 +99,7 @@ function toKey(state: State): string {
   return one < other ? one : other;
 }
 
-/** Written by hand: millions of them are made, and a general way takes several times as long. */
+/** Written out, because there are millions of them, and a general function is several times slower. */
 function keyWith({ jobs, workers, ...left }: State, order: readonly number[]): string {
   const names: string[] = [];
   const nameOf = (token: string | null): string => {

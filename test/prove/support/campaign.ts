@@ -29,7 +29,7 @@ export interface CampaignOptions {
 export interface CampaignRequest {
   readonly seed: number;
   readonly from: number;
-  /** From one trial to the next: others may take those between. */
+  /** The distance between two trials: other processes may run those between. */
   readonly step: number;
   readonly trials: number;
   /** The deadline for the start of a trial, in milliseconds since 1970. */

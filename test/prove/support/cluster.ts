@@ -21,7 +21,7 @@ import type { Figures } from './report.ts';
 import { watchTime } from './starved.ts';
 
 const evidenceDirectory = resolve(import.meta.dirname, '../../../build/prove');
-/** The load draws from numbers of its own, so that its speed does not change what is disturbed. */
+/** The load has its own random numbers, so that its speed doesn't change the disturbances. */
 const LOAD_SEED = 1_000_000_007;
 const FAULTS_SHOWN = 20;
 const PATIENCE_MS = 60_000;
@@ -33,10 +33,10 @@ export interface ClusterOptions {
   readonly hosts: number;
   readonly seed: number;
   readonly service?: JsonObject;
-  /** The configuration of the host in a place, when each has its own. */
+  /** The configuration of each host, if they differ. */
   readonly configOf?: (crashTest: CrashTest, place: number) => Promise<string>;
   readonly environmentOf?: EnvironmentOf;
-  /** The directory of the program, when it is another than the one that is tried. */
+  /** The directory of another version of the program. */
   readonly program?: string;
   /** Changes of the ledger before its first use and after its last one. */
   readonly before?: (crashTest: CrashTest) => Promise<void>;
@@ -48,13 +48,13 @@ export interface ClusterOptions {
 
 export interface Cluster extends Omit<Places, 'settle'> {
   readonly crashTest: CrashTest;
-  /** Lets them take so many more requests, and go on for so long: however fast the machine is. */
+  /** Waits until the hosts have accepted this many more requests, and then for this long. */
   work(requests: number, ms: number): Promise<void>;
-  /** Another disturbance, from its beginning to its end. */
+  /** Records a disturbance from its beginning to its end. */
   disturb<T>(kind: string, work: () => Promise<T>, aftermathMs?: number): Promise<T>;
   /** Like `disturb`, for a fault that stops all hosts; the time to recover is measured. */
   outage<T>(kind: string, work: () => Promise<T>): Promise<T>;
-  /** Lets everything be done, and throws when a promise was broken. */
+  /** Waits until all work is done, and throws when a promise was broken. */
   end(known?: Omit<Circumstances, 'disturbances'>): Promise<Figures>;
 }
 
@@ -107,7 +107,7 @@ export async function openCluster(options: ClusterOptions): Promise<Cluster> {
   };
 }
 
-/** A job that comes later than everything was done would be left over. */
+/** A job that starts after all work is done would be left over. */
 export async function stopSchedule({ client }: CrashTest): Promise<void> {
   const isPaused = async (): Promise<boolean> => {
     const { status } = await client.post('/schedules/ticker/pause').catch(() => ({ status: 0 }));

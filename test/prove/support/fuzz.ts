@@ -5,7 +5,7 @@
  */
 import { between, type Random } from '../../support/crash/random.ts';
 
-/** A parser, or several in a row. Bytes travel as text of which each character is one. */
+/** A parser, or several in a row. Bytes are a text with one character each. */
 export interface Target {
   readonly name: string;
   /** The building blocks of the others. */
@@ -76,7 +76,7 @@ async function blame(target: Target, input: string, thrown: unknown): Promise<ne
   throw new Error(`${target.name} with ${JSON.stringify(small)}: ${what}`, { cause: thrown });
 }
 
-/** The same fault in fewer characters, as far as leaving pieces out gets. */
+/** Shortens an input by removing pieces, as long as the fault stays the same. */
 async function shrink(target: Target, input: string): Promise<string> {
   let small = input;
   for (let size = Math.ceil(small.length / 2); size >= 1; size = Math.floor(size / 2)) {

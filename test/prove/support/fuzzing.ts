@@ -1,4 +1,4 @@
-/** Campaigns of fuzzers. What they found before is in test/prove/corpus and is tried again first. */
+/** Campaigns of fuzzers. Earlier findings are in test/prove/corpus and are tried first. */
 import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { campaign } from './campaign.ts';

@@ -2,7 +2,7 @@
 import type { Disturbance, Evidence, SeenAttempt } from '../../support/crash/evidence.ts';
 import type { Figures } from './report.ts';
 
-/** A server ended, or all of them stood still until it was over. */
+/** Whether a server ended, or all of them stopped working during the disturbance. */
 export type Effect = 'death' | 'standstill' | 'other';
 
 interface Entry extends Disturbance {
@@ -11,7 +11,7 @@ interface Entry extends Disturbance {
 
 export interface Journal {
   readonly entries: readonly Entry[];
-  /** Something that began then and is over, but for what comes of it for so long. */
+  /** Records a disturbance that began then and has ended; its consequences last `aftermathMs` longer. */
   note(kind: string, fromMs: number, effect: Effect, aftermathMs?: number): void;
   during<T>(kind: string, work: () => Promise<T>, effect: Effect, aftermathMs?: number): Promise<T>;
   /** The number of disturbances of each kind, and the time to recover from them. */
@@ -44,8 +44,8 @@ export function makeJournal(): Journal {
 }
 
 /**
- * From a death until anything was claimed again (`claimMs`), and until what it had cut short was
- * (`recoverMs`); from the end of an outage until anything was (`backMs`).
+ * The time from a death to the next claim (`claimMs`) and to the claim of interrupted work
+ * (`recoverMs`), and from the end of an outage to the next claim (`backMs`).
  */
 function timeRecovery(
   all: readonly Entry[],

@@ -12,7 +12,7 @@ import type { Figures } from './report.ts';
 import { openCluster, type Cluster, type ClusterOptions } from './cluster.ts';
 
 const short = { faults: 6, requestsMax: { sqlite: 8, postgres: 8 } };
-/** About a hundred jobs for each kill: on PostgreSQL two others work while one is not there. */
+/** About a hundred jobs per kill: on PostgreSQL, two other hosts work while one is down. */
 const long = { faults: 40, requestsMax: { sqlite: 40, postgres: 28 } };
 /** The long form has a backlog of hundreds, so a killed server has much work in progress. */
 const heavy: Pick<ClusterOptions, 'service' | 'load'> = {
@@ -44,7 +44,7 @@ interface Course {
 
 type Fault = (course: Course, place: number) => Promise<void>;
 
-/** Which kinds there are, and how often in a hundred. */
+/** The kinds of faults, with their weights. */
 const kinds: readonly (readonly [share: number, fault: Fault, on?: Database])[] = [
   [45, killAtWork],
   [15, killOnItsWay],
@@ -128,7 +128,7 @@ async function cutConnections(course: Course): Promise<void> {
   await cluster.disturb('connectionCuts', () => cluster.crashTest.place.sql(terminate, chosen));
 }
 
-/** Starts the next one; some end themselves at a point that they reach. */
+/** Starts the next server; some kill themselves at a point. */
 function launch({ cluster, random }: Course, place: number): void {
   const isArmed = random() < ARMED;
   const point = pick(points, random);

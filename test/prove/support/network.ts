@@ -29,7 +29,7 @@ function findLack(): string | undefined {
 
 const NETS_MAX = 250;
 
-/** The numbers of those that a process has at the same time are small, and differ. */
+/** Networks of a process at the same time have different small numbers. */
 export function makeNetwork(number: number): Network {
   const name = `ductile-${process.pid}-${number}`;
   const near = `d${process.pid}n${number}`;
@@ -37,7 +37,7 @@ export function makeNetwork(number: number): Network {
   const net = `10.213.${process.pid % NETS_MAX}`;
   const [here, there] = [`${net}.${number * 4 + 1}`, `${net}.${number * 4 + 2}`];
   onTestFinished(() => {
-    // With one end of the cable the other is gone, too.
+    // Removing one end of the cable removes the other, too.
     spawnSync('ip', ['link', 'del', near]);
     spawnSync('ip', ['netns', 'del', name]);
   });
@@ -61,7 +61,7 @@ export function makeNetwork(number: number): Network {
   };
 }
 
-/** A way that is disturbed on the cable; what ends on it ends unheard while packets get lost. */
+/** A connection through the cable; while packets get lost, its end isn't noticed. */
 export function onCable(proxy: Proxy, network: Network): Proxy {
   return {
     ...proxy,

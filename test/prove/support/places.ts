@@ -1,4 +1,4 @@
-/** Places for servers: in each of them one is started, killed, and started again. */
+/** Slots for servers: in each, a server is started, killed, and started again. */
 import type { Server } from '../../support/crash/server.ts';
 import type { CrashTest } from '../../support/crash/crash-test.ts';
 import type { Journal } from './journal.ts';
@@ -6,17 +6,17 @@ import type { Journal } from './journal.ts';
 export interface Places {
   /** The last server that was started in each place. */
   readonly hosts: readonly Server[];
-  /** All that ever were. */
+  /** All servers so far. */
   readonly servers: readonly Server[];
   /**
-   * Starts a server in a place; one that ends itself at an armed point is followed by another. The
-   * program is the one that was there before, unless another is named.
+   * Starts a server in a slot; one that kills itself at an armed point is followed by another. The
+   * program is that of the last server there, by default.
    */
   launch(place: number, probe?: string, program?: string): void;
-  /** The server of a place, once it is there. */
+  /** Resolves to the server of a slot once it is ready. */
   ready(place: number): Promise<Server>;
   kill(place: number): Promise<void>;
-  /** From now on none ends itself; all are there. */
+  /** From now on no server kills itself; resolves when all are ready. */
   settle(): Promise<void>;
 }
 
@@ -55,7 +55,7 @@ export function makePlaces(
         () => false,
       );
       if (isReady && server.isAlive) return server;
-      // A follower of a process that ended itself is there in the same tick.
+      // The follower of a server that killed itself exists in the same tick.
       if (server === hostAt(place)) throw new Error(`a server ended: ${server.complaints}`);
     }
   };

@@ -1,4 +1,4 @@
-/** Two versions of the program, of which the newer one has a migration that the older one does not know. */
+/** Two versions of the program; only the newer one has the last migration. */
 import { spawnSync } from 'node:child_process';
 import { cp, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { makeDirectory } from '../../support/directory.ts';
 export interface Programs {
   readonly older: string;
   readonly newer: string;
-  /** The commit of the older one; undefined when that is the present program, and the newer is made up. */
+  /** The commit of the older one; undefined if it is the current program, and the newer is synthetic. */
   readonly commit?: string;
 }
 
@@ -20,13 +20,13 @@ const linked = ['build', 'packages', 'plugins', 'sdk'];
 const extra = `{version:${schemaVersion + 1},name:"next",statements:(d)=>["signals","processes","job_queue"].map(
   (name)=>\`alter table \${d.table(name)} add column next_word \${d.types.text}\`)}`;
 
-/** The last program with another schema beside the present one; none where the history does not go back to it. */
+/** The last program with another schema, and the current one; empty if the history is too short. */
 export async function findPrograms(): Promise<Programs[]> {
   const commit = await findOlder();
   return commit === undefined ? [] : [{ older: await buildCommit(commit), newer: root, commit }];
 }
 
-/** The present program, beside one like it that is a migration ahead. */
+/** The current program, and a copy of it that is a migration ahead. */
 export async function makeUpPrograms(): Promise<Programs> {
   const newer = await makeDirectory();
   await cp(join(root, 'bin'), join(newer, 'bin'), { recursive: true });
@@ -71,7 +71,7 @@ function git(...args: readonly string[]): string | undefined {
   return status === 0 ? stdout.trim() : undefined;
 }
 
-/** Its sources, with the present packages, are bundled by its own tool. */
+/** Bundles the sources of the commit with its own tool and the current packages. */
 async function buildCommit(commit: string): Promise<string> {
   const directory = await makeDirectory();
   const archive = spawnSync('git', ['archive', commit], {

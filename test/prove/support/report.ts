@@ -52,7 +52,7 @@ export function summarize(lines: readonly TrialLine[]): Summary {
   };
 }
 
-/** For a person: what was done, what came of it, and how to see a fault again. */
+/** A readable report: the trials, their results, and the command that repeats a fault. */
 export function describe(name: string, summary: Summary): string {
   const { trials, clean, bound, minutes, sums, samples, faults } = summary;
   const certain = bound === null ? '' : `, so fewer than ${percent(bound)} fail (95 %)`;

@@ -4,7 +4,7 @@ import { onTestFinished } from 'vitest';
 import type { Server } from '../../support/crash/server.ts';
 
 const WATCH_MS = 200;
-/** Longer than that between two looks, this program got no time itself. */
+/** After a longer time between two checks, this program itself lacked CPU time. */
 const STALL_MS = 600;
 /** A server that waits for a processor for more than this part of its time. */
 const STALL_SHARE = 0.3;

@@ -34,7 +34,7 @@ export async function readStory(place: LedgerLocation): Promise<Story> {
   }
 }
 
-/** Everything that must not be of a part. */
+/** Faults of a partial copy. */
 export function comparePart(part: Story, whole: Story, known: Known): string[] {
   return [
     ...missing(known.owed, part),

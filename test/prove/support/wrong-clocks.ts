@@ -1,7 +1,7 @@
 /**
- * Servers at work on machines whose time of day is wrong and is set again and again: by hours, forward and
- * back, running fast or slow. On PostgreSQL each of two hosts has its own; on SQLite the ledger's times are
- * those of the clock. No clock is an excuse: no attempt is given up, timed out or made twice for it.
+ * Servers on machines whose time of day is wrong and is changed repeatedly: by hours, forward and back, or
+ * fast and slow. On PostgreSQL each of two hosts has its own clock; on SQLite the ledger uses that clock.
+ * No attempt is released, timed out or repeated because of a clock.
  */
 import { writeFileSync } from 'node:fs';
 import { copyFile } from 'node:fs/promises';
@@ -19,11 +19,11 @@ const requests = [1, 6] as const;
 const workMs = [0, 400] as const;
 const HOUR_S = 3600;
 const aheadS = [-5 * HOUR_S, 5 * HOUR_S] as const;
-/** By how much a clock gains in a thousand seconds. */
+/** The gain of a clock in a thousand seconds. */
 const speeds = [0, 0, 100, 1000, -100, -900] as const;
 const NS_PER_MS = 1_000_000n;
 const MS_PER_S = 1000;
-/** Longer than what the load otherwise asks for, so that a plugin runs when the clock is set. */
+/** Longer than other jobs of the load, so that a plugin runs when the clock is set. */
 const LONG_MS = 900;
 
 export async function tryWrongClocks(trial: Trial, database: Database): Promise<Figures> {
@@ -50,7 +50,7 @@ export async function tryWrongClocks(trial: Trial, database: Database): Promise<
   });
   const jumps = isShort ? JUMPS_SHORT : JUMPS;
   for (let done = 0; done < jumps; done += 1) await jump(cluster, [...clocks.values()], random);
-  // A job that was due at a time that a clock once showed is due when it shows that time again.
+  // A job that is due at a time that the clock once showed is due when it shows that time again.
   if (database === 'sqlite') for (const clock of clocks.values()) clock.set(2 * aheadS[1], 0);
   const { starved = 0, ...figures } = await cluster.end({ clockWasSet: database === 'sqlite' });
   return { ...figures, starved, clocksSet: jumps * hosts };
@@ -78,7 +78,7 @@ function makeClock(file: string): Clock {
       const since = BigInt(Date.now());
       const aheadMs = BigInt(seconds * MS_PER_S);
       const error = [aheadMs * NS_PER_MS, since * NS_PER_MS, BigInt(gainsPerMille)];
-      // In place: programs have it in their memory.
+      // In place: programs have mapped the file.
       writeFileSync(file, new BigInt64Array(error), { flag: 'r+' });
     },
   };
