@@ -49,7 +49,7 @@ campaign('access-matrix', { trials: 1, timeoutMs: 300_000 }, async ({ random, is
     const holders = await makeHolders(api);
     const before = await standing(api);
     const figures = { asked: 0, refused: 0, listed: 0 };
-    // The short form takes every operation with a part of the tokens, always with the telling ones.
+    // The short form tries every operation with some of the tokens, always including the decisive ones.
     const told = new Set(['none', 'viewer', 'member', 'tenant-owner']);
     for (const operation of operations) {
       const picked = holders.filter(({ kind }) => !isShort || told.has(kind) || random() < 0.25);
@@ -133,7 +133,7 @@ function expectedOf({ name, scope, isForRoot, offeredWith, effect }: Operation, 
   return least !== undefined && !isAtLeast(role, least) ? 'forbidden by role' : 'allowed';
 }
 
-/** Asks with a dry run or for something that isn't there, so that nothing changes. */
+/** Uses a dry run or a missing id, so that nothing changes. */
 async function check(api: TestApi, operation: Operation, holder: Holder): Promise<boolean> {
   const { http, name } = operation;
   if (!isOffered(http)) return false;
@@ -151,7 +151,7 @@ async function check(api: TestApi, operation: Operation, holder: Holder): Promis
 }
 
 const segments: Readonly<Record<string, string>> = { plugin: 'echo', command: 'poll', kind: 'job' };
-/** Fields that most operations that write ask for. */
+/** Fields of most operations that write. */
 const fields: Readonly<Record<string, unknown>> = {
   name: 'matrix',
   role: 'member',

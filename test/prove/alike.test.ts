@@ -38,7 +38,7 @@ campaign('alike', { trials: 1, timeoutMs: 600_000 }, async ({ seed, isShort }) =
   return { sequences: sequences.length, commands };
 });
 
-/** Each at a moment of its own: of what is ready at the same one, a faster database has more. */
+/** Each at its own time: at the same time, a faster database would have more ready jobs. */
 function apart(act: Action): Action {
   return {
     ...act,

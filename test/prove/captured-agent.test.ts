@@ -48,7 +48,7 @@ campaign('captured-agent', { trials: 1, timeoutMs: 300_000 }, async ({ random })
   }
 });
 
-/** Things that are there and are not the agent's. */
+/** Existing objects that don't belong to the agent. */
 interface Targets {
   readonly job: string;
   readonly tenant: string;
@@ -62,11 +62,11 @@ async function makeTargets({ api, tenant }: CapturedAgent): Promise<Targets> {
   return { job: String(body['job_id']), tenant: tenant.slug, tenantJob };
 }
 
-/** Every operation that changes something, at things that are there. */
+/** Every operation that changes something, on existing objects. */
 function changes({ job, tenant }: Targets, random: Random): Attempt[] {
   const names = ['issues', 'echo', job, tenant, 'gate', 'owner', 'root'];
   return operations.flatMap(({ name, effect, http }): Attempt[] => {
-    // Its own command is what it was given a scope for.
+    // Its scope allows its own command.
     if (effect === 'read' || name === 'plugin.run' || name === 'plugin.trigger') return [];
     if (!isOffered(http)) return [];
     const picked = names.toSorted(() => random() - 0.5).slice(0, http.path.includes(':') ? 2 : 1);
@@ -88,7 +88,7 @@ function bodies(at: string): JsonObject {
   };
 }
 
-/** The same by the door through which all changes go. */
+/** The same changes as directives. */
 function directives({ job, tenant }: Targets): Attempt[] {
   const wishes: readonly (readonly [type: string, params: JsonObject])[] = [
     ['system.pause', {}],

@@ -33,7 +33,7 @@ const zones = [
   'Africa/Casablanca',
   'Pacific/Chatham',
 ];
-/** Days shortly before something happens to a calendar. */
+/** Days shortly before a special day of the calendar. */
 const starts = [
   '1999-12-20T00:00:30Z',
   '2024-02-20T00:00:30Z',
@@ -161,7 +161,7 @@ function expect(
     const minutes = Number(get('hour')) * 60 + Number(get('minute'));
     const isNew = ms > start;
     if (isNew && minutes % every === 0) counts.often += 1;
-    // A time that a day does not have is met when it has just passed; one that it has twice, once.
+    // A time that a day doesn't have fires right after it; one that it has twice fires once.
     const isPassed = last?.date === date && last.minutes < wanted && minutes > wanted;
     if (metOn !== date && (minutes === wanted || isPassed)) {
       metOn = date;

@@ -15,7 +15,7 @@ import { damages, verify, makeLedgerFile, type Damage } from './damage/ledger.ts
 import { tryProgram } from './damage/program.ts';
 import { campaign, isShort, type Trial } from './support/campaign.ts';
 
-/** In a trial: how often each kind is done to a ledger, to how many configurations, before how many starts. */
+/** Per trial: the damages of each kind to a ledger, the damaged configurations, and the starts. */
 const { TIMES, CONFIGURATIONS, STARTS } = isShort
   ? { TIMES: 1, CONFIGURATIONS: 20, STARTS: 1 }
   : { TIMES: 10, CONFIGURATIONS: 100, STARTS: 5 };
@@ -47,7 +47,7 @@ async function tryLedgers({ random }: Trial) {
 
 type Outcome = 'refused' | 'undetectable' | 'foundByCheck' | 'refusedInUse';
 
-/** A damage that looks like a valid file can only be used as it is. */
+/** The codes with which a damaged ledger may be refused; damage that leaves a valid file isn't detected. */
 const codes = ['LEDGER_CORRUPT', 'LEDGER_FOREIGN', 'LEDGER_NEWER', 'LEDGER_UNSUITABLE'];
 
 async function tryLedger(
@@ -80,7 +80,7 @@ async function tryLedger(
   }
 }
 
-/** The life of a job on it; says whether something of it was refused because of damage. */
+/** Runs a job on the ledger; returns true if a step was refused because of damage. */
 async function use(ledger: Ledger, name: string): Promise<boolean> {
   try {
     await ledger.processes.heartbeat(beat('p2'));

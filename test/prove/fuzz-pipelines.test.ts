@@ -185,7 +185,7 @@ const template: Target = {
     const written = value.value as Json;
     const parsed = parseTemplate(written, scopeRoots);
     const whole = parseTemplate(escapeBraces(written), scopeRoots);
-    // With its braces doubled, whatever is written is plain text.
+    // With doubled braces, any text is plain text.
     assert.ok(whole.ok);
     assert.deepEqual(renderTemplate(whole.template, scope), written);
     if (!parsed.ok)

@@ -143,7 +143,7 @@ const events = [
 
 const textOf = (pieces: readonly Buffer[]): string => Buffer.concat(pieces).toString('latin1');
 
-/** Cuts the bytes into frames; each is refused with one kind of error, or is what it says. */
+/** Splits the bytes into frames; each is refused with one kind of error, or is valid. */
 function checkFrames<T extends { readonly type: string }>(
   input: string,
   decode: (frame: Buffer) => T,

@@ -15,7 +15,7 @@ import { form, vectors, type Vector } from '../webhook/vectors.ts';
 import type { Target } from './support/fuzz.ts';
 import { fuzzing } from './support/fuzzing.ts';
 
-/** Which vector it is, the address, the lines of the head, and after an empty line the body. */
+/** The number of the vector, the address, the header lines, and after an empty line the body. */
 function write(index: number, { url, headers, rawBody }: WebhookRequest): string {
   const lines = headers.map(([name, value]) => `${name}: ${value}`);
   return [index, url, ...lines, '', rawBody.toString('latin1')].join('\n');

@@ -1,8 +1,8 @@
 /**
- * A ledger with as many finished as queued jobs, and everything that clients ask at once: two
- * dashboards, every list with every filter, monitors without a pause, and jobs that are submitted. No
- * read that isn't by key runs in the thread of the service, and what clients share is read few times,
- * however many ask. `npm run prove` does it with a million of each; `npm test` with thousands.
+ * A ledger with as many finished as queued jobs, and all kinds of requests at once: two dashboards,
+ * every list with every filter, monitors without a pause, and submitted jobs. No read that isn't by
+ * key runs in the thread of the service, and shared data is read few times for any number of clients.
+ * `npm run prove` uses a million of each; `npm test` uses thousands.
  */
 import { join } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
@@ -79,7 +79,7 @@ campaign('large-ledger', { trials: 1, timeoutMs: isShort ? 180_000 : 1_800_000 }
   }
 });
 
-/** A configuration over a ledger that is paused, so that what waits stays. */
+/** A configuration with a paused ledger, so that queued jobs stay queued. */
 async function makeLarge(): Promise<Config> {
   const directory = await makeDirectory();
   await writePlugin(join(directory, 'plugins', PLUGIN), {

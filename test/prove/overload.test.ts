@@ -100,7 +100,7 @@ function enqueue({ config }: TestPlace, slug: string, jobs: readonly JobDraft[])
   return withTenantLedger(config, slug, (ledger) => ledger.jobs.enqueue({ jobs }));
 }
 
-/** Beside the server, which has it open. */
+/** Reads the ledger while the server has it open. */
 async function attemptsOf({ config }: TestPlace, slug: string): Promise<Attempt[]> {
   const ledger = await openReadonlyLedger(locateTenantLedger(config.state, slug));
   try {

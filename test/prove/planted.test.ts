@@ -1,4 +1,4 @@
-/** The test of the simulation: each mistake that we plant must be found, and in few worlds, most of them small. */
+/** The test of the simulation: it must find each planted mistake in few worlds, most of them small. */
 import { beforeAll, expect, test } from 'vitest';
 import { makeDirectory } from '../support/directory.ts';
 import { mistakes } from './simulation/mistakes.ts';

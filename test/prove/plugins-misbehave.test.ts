@@ -57,7 +57,7 @@ campaign('plugins-misbehave', { trials: 1, timeoutMs: 300_000 }, async ({ index 
 interface HostFixture {
   readonly host: Host;
   readonly directory: string;
-  /** From when it was over or out of time until we knew it. */
+  /** The delays from the end or timeout of a process to its report. */
   readonly lateMs: number[];
 }
 

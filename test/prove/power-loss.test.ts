@@ -27,9 +27,9 @@ const DISKS = 60;
 const STARTS = 3;
 /** In `npm test`. */
 const DISKS_SHORT = 8;
-/** A mistake must be found within so many disks. */
+/** The maximum number of disks until a planted mistake is found. */
 const PLANTED_MAX = 100;
-/** When a plugin started is known to the millisecond. */
+/** The precision of the recorded start of a plugin. */
 const ROUNDING_MS = 2;
 const FAULTS_SHOWN = 5;
 
@@ -108,7 +108,7 @@ function drawCut({ served: { entries, answers, successes } }: PowerCut, random: 
   return { way: pick(ways, random), count, atMs: entries[count]?.atMs ?? Infinity };
 }
 
-/** A disk that keeps nothing, and one that has not yet done the last thing that it has promised. */
+/** A disk that ignores all syncs, and one that ignores the last sync of each file. */
 type Plant = 'never' | 'late';
 
 function makeDisk(
@@ -179,7 +179,7 @@ function findForgotten({ jobs }: Story, { successes }: Served, atMs: number): st
     .map(({ what }) => `${what} was told to have succeeded, and has not`);
 }
 
-/** Nothing was started under a claim that is forgotten. */
+/** No plugin was started under a lost claim. */
 function findUnclaimed({ jobs }: Story, record: readonly RecordLine[], dayMs: number): string[] {
   const jobOf = new Map(jobs.map((job) => [job['id'], job]));
   return record
@@ -193,7 +193,7 @@ function findUnclaimed({ jobs }: Story, record: readonly RecordLine[], dayMs: nu
     );
 }
 
-/** The server finds such a disk, does what is left, and takes more. */
+/** Starts the server on such a disk; it completes the work and accepts more. */
 async function startAgain(powerCut: PowerCut, cut: Cut, random: Random): Promise<void> {
   const { served, record } = powerCut;
   const { crashTest, answers, dayMs } = served;

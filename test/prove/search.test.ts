@@ -1,4 +1,4 @@
-/** All that two workers, two jobs and two attempts can come to; nothing is left to chance. */
+/** An exhaustive search of all states of two workers, two jobs and two attempts. */
 import { expect } from 'vitest';
 import { explore } from './search/explore.ts';
 import { firstState, type Bounds } from './search/machine.ts';
@@ -6,7 +6,7 @@ import { campaign } from './support/campaign.ts';
 
 const all: Bounds = { crashes: 1, expiries: 1, losses: 1, cancels: 1, leaves: 1 };
 const short: Bounds = { ...all, expiries: 0, leaves: 0 };
-/** There is nothing to draw: each trial has seen all within its bounds, and after these they repeat. */
+/** Each trial searches all states within its bounds; later trials repeat the same bounds. */
 const long: readonly Bounds[] = [
   all,
   { ...all, leaves: 0, crashes: 2 },

@@ -125,7 +125,7 @@ async function runLeaky(api: TestApi, how: string): Promise<void> {
   expect([how, status]).toEqual([how, how === 'ok' ? 'succeeded' : 'dead']);
 }
 
-/** All that is kept and all that is shown, by name. */
+/** All stored and all displayed texts, by name. */
 async function readSinks(api: TestApi, directory: string): Promise<Record<string, string>> {
   const { engine } = api.server.instance;
   const backup = await api.ask('/system/backup', {

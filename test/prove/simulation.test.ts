@@ -1,6 +1,6 @@
 /**
- * Whole engines in virtual time: several hosts, clients and a database suffer what a seed has in store,
- * and every commit is held against the invariants; then nothing goes wrong any more, and all is done.
+ * Whole engines in virtual time: several hosts, clients and a database under random faults. Every commit
+ * is checked against the invariants; then the faults end, and all work is completed.
  */
 import { beforeAll, expect, test } from 'vitest';
 import { makeDirectory } from '../support/directory.ts';

@@ -16,7 +16,7 @@ import { ways } from './statements/ways.ts';
 import { writing } from './statements/writing.ts';
 import { campaign, type Trial } from './support/campaign.ts';
 
-/** All of them: leaving is no question. */
+/** All verbs except `close`. */
 const verbs = { reading, writing } satisfies {
   reading: object;
   writing: Record<Exclude<Verb, keyof typeof reading | 'close'>, Scenario>;
@@ -133,7 +133,7 @@ interface Play {
 async function loop(play: Play) {
   const { name, striker, fault, forEver } = play;
   const found = { statements: 0, refused: 0, absorbed: 0, uncertain: 0 };
-  // The first of its kind may make rows that are there once.
+  // The first request of a kind may create rows that exist only once.
   await ask(play, await setUp(play));
   const { change } = await ask(play, await setUp(play));
   let stand = await setUp(play);
@@ -144,7 +144,7 @@ async function loop(play: Play) {
     if (error !== undefined) {
       if (hits === 0) throw new Error(`${where}: failed unprovoked: ${messageOf(error)}`);
       const code = error instanceof DuctileError ? error.code : messageOf(error);
-      // Asking again and again whether a commit has happened has an end too.
+      // The repeated check whether a commit has happened must end, too.
       const isUncertain = code === 'LEDGER_UNCERTAIN' && forEver;
       const isOfCopy = name === 'backup' && code === 'BACKUP_INVALID';
       const expected = isUncertain || isOfCopy ? code : fault.code;

@@ -23,7 +23,7 @@ import { campaign } from './support/campaign.ts';
 const program = resolve(import.meta.dirname, '../..');
 const limits = { trials: 1, timeoutMs: 180_000 };
 
-/** Root gives each tenant a user id; everyone else has namespaces alone. */
+/** As root, each tenant gets a user id; other users have only namespaces. */
 campaign('tenant-attacks', limits, async () => {
   const users = ownUid === 0 ? [undefined, nobodyUid] : [undefined];
   let attacks = 0;
@@ -85,7 +85,7 @@ function withoutTimes(line: string): string {
   return line.startsWith(' ') ? line.split(' ').slice(0, 3).join(' ') : line;
 }
 
-/** Sockets as the user of the service would have them: by a path, by a name, and on the loopback. */
+/** Sockets of the service's user: with a path, with a name, and on the loopback. */
 async function openServers(directory: string, uid: number | undefined) {
   const sockets = [join(directory, 'tmux'), `@ductile-attacked-${process.pid}`];
   const servers = await Promise.all(sockets.map(listenAt));

@@ -57,7 +57,7 @@ interface Upgrade {
   readonly tally: Record<'drains' | 'refusals', number>;
 }
 
-/** The older program is at work, on a ledger that it has made itself. */
+/** The older program runs on a ledger that it has created itself. */
 async function begin(
   { seed, random }: Trial,
   programs: Programs,
@@ -77,7 +77,7 @@ async function begin(
   return upgrade;
 }
 
-/** Host after host; with the first new one the older ones have to go. */
+/** Replaces host after host; the first new one makes the older ones stop. */
 async function rollOver(upgrade: Upgrade): Promise<void> {
   const { cluster, programs, random } = upgrade;
   if (random() < KILLED) await restart(cluster, between(random, 0, HOSTS - 1));
@@ -101,7 +101,7 @@ async function rollOver(upgrade: Upgrade): Promise<void> {
   await Promise.all(goings);
 }
 
-/** The one that has the file dies or stops, with work queued and running. */
+/** The host that has the file dies or stops, with queued and running work. */
 async function replace(upgrade: Upgrade): Promise<void> {
   const { cluster, random } = upgrade;
   await end(upgrade, 0, pick(['kill', 'kill', 'stop'], random));
@@ -114,13 +114,13 @@ async function replace(upgrade: Upgrade): Promise<void> {
   await work(upgrade);
 }
 
-/** The databases of tests are copies of a ledger that the present program has made. */
+/** The databases of tests are copies of a ledger of the current program. */
 async function dropLedger({ place }: CrashTest): Promise<void> {
   if (place.config.state.kind === 'postgres')
     await place.sql(`drop schema "${TEMPLATE.schema}" cascade`);
 }
 
-/** The additions of the made-up migration disturb no check; only its number would. */
+/** Removes the number of the synthetic migration; its additions don't affect the checks. */
 async function forgetNewer({ place }: CrashTest): Promise<void> {
   await place.sql('delete from schema_migrations where version > ?', schemaVersion);
   if (place.config.state.kind === 'sqlite')
@@ -137,7 +137,7 @@ async function restart(cluster: Cluster, place: number): Promise<void> {
   await cluster.ready(place);
 }
 
-/** Some are killed while they migrate, or before, or just after. */
+/** Some hosts are killed during their migration, or shortly before or after it. */
 async function bringNewer({ cluster, programs, random }: Upgrade, place: number): Promise<void> {
   const isCut = random() < EARLY;
   const ms = between(random, ...earlyMs);
@@ -161,7 +161,7 @@ async function end(upgrade: Upgrade, place: number, way: Way): Promise<void> {
   else await cluster.disturb('stops', () => host.stop());
 }
 
-/** An older host goes by itself when it learns of the newer schema. */
+/** An older host stops by itself when it learns of the newer schema. */
 async function letGo({ cluster, programs, tally }: Upgrade, host: Server): Promise<void> {
   const isAware = programs.commit === undefined;
   const gone = host.exited.then(() => undefined);

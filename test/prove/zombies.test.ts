@@ -1,7 +1,7 @@
 /**
- * Hosts are frozen for a half to five times as long as the others wait for them, several at a time, at random
- * moments and at named points, while the others take over their work; then they go on: nothing that they
- * still do may count.
+ * Hosts are frozen for 0.5 to 5 times the lease, several at a time, at random moments and at named
+ * points, while the others take over their work. Then they continue, and nothing that they still do may
+ * count.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { probes } from '../../src/base/probe.ts';
@@ -22,7 +22,7 @@ const { HOSTS, VICTIMS, ROUNDS } = isShort
 /** Clients wait for frozen hosts, so there are more of them. */
 const load = isShort ? {} : { clients: 12, backlogMax: 40 };
 const workers = isShort ? 3 : 5;
-/** Much of the work is so long that a host is in the middle of it whenever it is frozen. */
+/** The share of long jobs, so that a host has running work whenever it is frozen. */
 const LASTING_SHARE = 0.4;
 const lastingMs = [200, 2000] as const;
 const leaseMs = 1500;
@@ -35,13 +35,13 @@ const NTH_MAX = 8;
  * plugins may overlap.
  */
 const WHOLE_SHARE = 0.3;
-/** A point that is not reached in this time is not waited for. */
+/** The longest wait for a point. */
 const POINT_MS = 3000;
 const STARTED_MS = 60_000;
 const WAKE_MS = 200;
 const SEEDS = 2 ** 31;
 
-/** Between what was read or claimed and what is done with it. */
+/** Points between a read or a claim and its use. */
 const points = probes.filter((name) =>
   /^(claim|spawn|run|settle|advance|fire|heartbeat|reap)\./.test(name),
 );
@@ -69,7 +69,7 @@ async function tryFreezes({ seed, random }: Trial): Promise<Figures> {
   try {
     for (let round = 0; round < ROUNDS; round += 1) {
       const victims = drawPlaces(random).map((place) => {
-        // Each draws its own, whichever is quicker.
+        // Each has its own random numbers, independent of their order.
         const own = makeRandom(between(random, 0, SEEDS));
         return freezeSomehow(freezing, place, mayOverlap, own);
       });
@@ -130,7 +130,7 @@ async function freeze(
   await hold(freezing, withSpawner ? 'freezesOfAll' : 'freezes', [pid, ...spawners], forMs);
 }
 
-/** A new one in the place, which stops itself; if it never comes there, it is stopped. */
+/** Starts a host that freezes itself at a point; if it never reaches it, it is frozen from outside. */
 async function freezeAtPoint(
   freezing: Freezing,
   place: number,

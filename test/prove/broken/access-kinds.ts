@@ -1,4 +1,4 @@
-/** Things that callers, senders and packages are refused or never find. */
+/** Requests, deliveries and packages that are refused or never arrive. */
 import { rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { shell, succeeds } from '../../support/plugin-program.ts';

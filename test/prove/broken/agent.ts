@@ -1,4 +1,4 @@
-/** The same operator as an agent: asks by MCP over standard input and output, as `ductile mcp` offers it. */
+/** The same operator as an agent, which uses `ductile mcp` over standard input and output. */
 import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
@@ -65,7 +65,7 @@ interface ToolCall {
   readonly input: JsonObject;
 }
 
-/** Reads a command as the tool that does the same; undefined where no tool does. */
+/** Translates a command to its tool; undefined if there is none. */
 export function toCall(line: string): ToolCall | undefined {
   const [program, ...words] = splitWords(line);
   if (program !== 'ductile') return undefined;
@@ -104,7 +104,7 @@ function toValue(text: string, types: readonly string[]): unknown {
   return types.includes('integer') || types.includes('number') ? Number(text) : text;
 }
 
-/** Words as a shell would make them; single and double quotes are all that commands use. */
+/** Splits a line into words like a shell; supports only single and double quotes. */
 function splitWords(line: string): string[] {
   const words = line.match(/(?:'[^']*'|"[^"]*"|[^\s'"])+/g) ?? [];
   return words.map((word) => word.replaceAll(/'([^']*)'|"([^"]*)"/g, '$1$2'));

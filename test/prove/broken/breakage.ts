@@ -14,7 +14,7 @@ export interface Breakage {
   readonly databases?: readonly Database[];
   /** Starts the service and whatever else a healthy installation has (default: the service). */
   start?(installation: Installation): Promise<void>;
-  /** Breaks the installation as it happens in life, and waits until it is broken. */
+  /** Breaks the installation in a realistic way, and waits until it is broken. */
   break(installation: Installation): Promise<Broken>;
   /** True if `why` is answered by another service, which doesn't have the finding. */
   readonly isUnexplained?: boolean;
@@ -49,7 +49,7 @@ export interface ExpectedFinding {
 const CALLS_MAX = 10;
 const patienceMs = 240_000;
 const restMs = 250;
-/** Two looks of the service, which come every 15 s. */
+/** Two checks of the service, which come every 15 s. */
 const GONE_MS = 35_000;
 
 export interface Story {
@@ -62,7 +62,7 @@ export interface Story {
 export type Surface = (typeof surfaces)[number];
 export const surfaces = ['flag', 'variable', 'mcp'] as const;
 
-/** Builds it, breaks it and repairs it; throws with everything that an operator would complain about. */
+/** Builds, breaks and repairs an installation; throws all faults that an operator would notice. */
 export async function playStory({ breakage, database, surface }: Story): Promise<Figures> {
   const installation = await makeInstallation(database, breakage.setup);
   await (breakage.start?.(installation) ?? installation.start());
@@ -130,7 +130,7 @@ async function followDoctor({ breakage, broken, installation, operator }: Repair
   return faults;
 }
 
-/** A service that crashes again and again may be away for a moment; an operator repeats the command then. */
+/** A service that crashes repeatedly may be down for a moment; an operator repeats the command then. */
 async function runWhileAway(operator: Operator, line: string, input: string | undefined) {
   let answer = await operator.run(line, input);
   while (answer.stderr.includes('SERVER_UNREACHABLE') && operator.answers.length < CALLS_MAX) {
@@ -145,7 +145,7 @@ function findAcknowledgement({ commands }: Finding): string | undefined {
   return commands.find((command) => command.startsWith('ductile incident acknowledge '));
 }
 
-/** Leaves out what is only good to know, unless it is what was broken. */
+/** Leaves out informational findings, unless they are the expected ones. */
 function findUrgent(findings: readonly Finding[], { finding }: Breakage): Finding[] {
   return findings.filter(({ severity, id }) => severity !== 'info' || finding.id.test(id));
 }
@@ -190,13 +190,13 @@ async function waitUntilGone(installation: Installation, { id }: Finding): Promi
   }
 }
 
-/** Asks the service, which takes less time than a new process; without a service, the monitor. */
+/** Requests the findings from the service, which is faster than a new process, or else from the monitor. */
 async function lookUp(installation: Installation, monitor: Operator | undefined) {
   try {
     const { status, body } = await installation.client.get('/system/doctor');
     if (status === 200) return body['findings'] as unknown as readonly Finding[];
   } catch {
-    // The service is away, which may be what is broken.
+    // The service is down, which may be the breakage.
   }
   return (await monitor?.doctor()) ?? [];
 }

@@ -1,4 +1,4 @@
-/** Plugins that lost something: their x bit, a variable, a setup that works. */
+/** Plugins without something that they need: their x bit, a variable, a working setup. */
 import { chmod, rm } from 'node:fs/promises';
 import { eventually } from '../../support/instance.ts';
 import { shell, succeeds } from '../../support/plugin-program.ts';

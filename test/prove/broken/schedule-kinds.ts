@@ -23,7 +23,7 @@ async function reload({ client }: Installation): Promise<void> {
   if (status !== 200) throw new Error(`the reload was refused: ${JSON.stringify(body)}`);
 }
 
-/** The schedule is due sometime, which it isn't as long as its times are all skipped. */
+/** Waits until the schedule has a next due time, which it lacks while all its times are skipped. */
 async function previewFires({ client }: Installation): Promise<void> {
   const from = new Date().toISOString();
   const to = new Date(Date.now() + 3 * 86_400_000).toISOString();
@@ -94,7 +94,7 @@ export const alwaysSkipped: Breakage = {
   },
   async break(installation) {
     await installation.put('trouble');
-    // A job that runs now may have started before the trouble.
+    // A job that runs now may have started before the breakage.
     await eventually('a job hangs', () => existsSync(installation.path('hanging')));
     await rm(installation.path('trouble'));
     return {

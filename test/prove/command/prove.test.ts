@@ -1,4 +1,4 @@
-/** `ductile prove`, as people use it: beside a server that runs, whose ledger and whose effects stay as they are. */
+/** `ductile prove` beside a running server, whose ledger and effects stay unchanged. */
 import { readdirSync } from 'node:fs';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { cliHost } from '../../../src/app/cli-host.ts';

@@ -1,4 +1,4 @@
-/** Files of a configuration, and all that can befall them. */
+/** Configuration files, and the ways to damage them. */
 import {
   cpSync,
   mkdirSync,
@@ -32,7 +32,7 @@ routes:
   'scopes/ci.json': '{"scopes": ["jobs:ro", "plugin:ro"]}',
 };
 const names = [...Object.keys(files), '.checksums'];
-/** A file that is not the locked one is never used if others could gain by it. */
+/** A file other than the locked one is never used if it could give someone rights. */
 const high = ['tokens.yaml', 'scopes/ci.json'];
 const env = { CI: 'a-secret-of-ci' };
 const MIB = 1024 * 1024;

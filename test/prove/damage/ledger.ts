@@ -1,4 +1,4 @@
-/** Files of a ledger, and all that can befall them. */
+/** Ledger files, and the ways to damage them. */
 import { noRules } from '../../../src/ledger/rules.ts';
 import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ const PAGE = 4096;
 const USER_VERSION = 60;
 const APPLICATION_ID = 68;
 
-/** A ledger on which something happened; its journal holds what came last. */
+/** A ledger with work; its last changes are in its journal. */
 export async function makeLedgerFile(path: string): Promise<void> {
   const made = { kind: 'sqlite', path: `${path}.made` } as const;
   const before = await openLedger(made, noRules);
@@ -86,7 +86,7 @@ function onBytes(change: Change, suffix = ''): Damage['apply'] {
     writeFileSync(path + suffix, change(readFileSync(path + suffix), random));
 }
 
-/** In the file itself, with nothing in a journal that would undo it. */
+/** Damages the file itself, without a journal that would undo it. */
 function alone(change: Change): Damage['apply'] {
   return (path, random) => {
     const db = new DatabaseSync(path);

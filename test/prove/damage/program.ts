@@ -1,4 +1,4 @@
-/** The program as people start it, on what was damaged: how it ends, and what it says. */
+/** The real program on damaged files: its exit code and its output. */
 import { mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { catalogue, type ErrorCode } from '../../../src/base/errors.ts';

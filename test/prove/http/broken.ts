@@ -1,4 +1,4 @@
-/** Requests that are broken at random: sound in most of their parts, so that they get past the door. */
+/** Randomly broken requests: valid in most parts, so that they get past the first checks. */
 import type { Random } from '../../support/crash/random.ts';
 import { OWNER } from '../../support/api-server.ts';
 
@@ -82,7 +82,7 @@ export function makeBroken(random: Random): Buffer {
   const below = (limit: number): number => Math.floor(random() * limit);
   const pick = (list: readonly string[]): string => list[below(list.length)] ?? '';
   const end = below(8) === 0 ? '\n' : '\r\n';
-  // Most are sound in most of their parts, or nothing behind the first look would ever be reached.
+  // Most parts are valid, because otherwise no request would get past the first checks.
   const method = below(3) > 0 ? pick(['GET', 'POST']) : pick(methods);
   const version = below(6) > 0 ? 'HTTP/1.1' : pick(versions);
   const lines = [[method, pick(paths), version].join(below(9) === 0 ? '  ' : ' ')];

@@ -26,7 +26,7 @@ export interface Answer {
   readonly status: number;
   readonly head: string;
   readonly body: string;
-  /** All that came. */
+  /** The complete response. */
   readonly text: string;
 }
 

@@ -1,4 +1,4 @@
-/** Kinds 21 to 26, 49, 53, 54 and 56: paths, queries, who asks, and from where. */
+/** Kinds 21 to 26, 49, 53, 54 and 56: paths, queries, tokens and origins. */
 import { OWNER } from '../../support/api-server.ts';
 import { get, host, lines, post, token, type Hostile } from './hostile.ts';
 

@@ -1,4 +1,4 @@
-/** Every state that can be reached, and whether each can still end well. */
+/** All reachable states, and whether each can still reach an end. */
 import { isTerminal } from '../../../src/job/job.ts';
 import { next, type MachineJob, type State } from './machine.ts';
 
@@ -9,7 +9,7 @@ export interface Explored {
   readonly ends: number;
 }
 
-/** Breadth first; throws what is wrong with the first state that breaks a rule. */
+/** Searches breadth-first; throws at the first state that breaks a rule. */
 export function explore(first: State): Explored {
   const known = new Map<string, number>([[toKey(first), 0]]);
   const states: State[] = [first];
@@ -37,7 +37,7 @@ export function explore(first: State): Explored {
   return { states: states.length, moves, ends: ends.length };
 }
 
-/** From everywhere there is a way to an end. */
+/** Checks that every state can reach an end. */
 function checkEnds(
   states: readonly State[],
   cameFrom: readonly (readonly number[])[],
@@ -90,9 +90,9 @@ function describe(job: MachineJob): string {
 }
 
 /**
- * Two states are one when they differ in names alone: a token says whose it is, whether of this life,
- * and which other it equals, and either worker may be called the first. Of the log's lines only their
- * number counts for what can come.
+ * States that differ only in names are equal: of a token, only its owner, whether it is of the current
+ * life, and its equality to other tokens count, and the workers are interchangeable. Of the log, only
+ * the number of lines counts.
  */
 function toKey(state: State): string {
   const [one, other] = [keyWith(state, [0, 1]), keyWith(state, [1, 0])];

@@ -46,7 +46,7 @@ export interface Canary {
   readonly value: string;
 }
 
-/** All shapes; what they end with follows from the seed, so that none is found by chance. */
+/** Secrets of all shapes; their ends are random, so that none is found by chance. */
 export function makeCanaries(random: Random): Canary[] {
   const shaped = beginnings.flatMap((beginning) =>
     Object.values(bodies).map((alphabet) => beginning + draw(alphabet, random)),
@@ -63,7 +63,7 @@ function draw(alphabet: string, random: Random): string {
   return signs.join('');
 }
 
-/** The ways in which a program may write what it was given. */
+/** The encodings in which a program may write a value. */
 export function encodingsOf(value: string): Readonly<Record<string, string>> {
   const bytes = Buffer.from(value);
   const json = JSON.stringify(value).slice(1, -1);

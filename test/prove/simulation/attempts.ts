@@ -1,4 +1,4 @@
-/** The processes that were really started: the other half of what the rows say. */
+/** The processes that were really started, to compare with the rows. */
 import type { Accuse } from './checker.ts';
 import type { Reply } from './spawner.ts';
 

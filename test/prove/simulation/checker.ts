@@ -1,4 +1,4 @@
-/** The invariants after every commit, from the rows and from the processes alone. */
+/** Checks the invariants after every commit, using only the rows and the processes. */
 import { createHash } from 'node:crypto';
 import { AttemptBook, type Running } from './attempts.ts';
 import { JobBook } from './jobs.ts';
@@ -8,19 +8,19 @@ import { ScheduleBook } from './schedules.ts';
 import type { Change, Row, Watched } from './rows.ts';
 import type { Reply } from './spawner.ts';
 
-/** A transaction that was committed: what it did, and when by the database's clock. */
+/** A committed transaction: its changes, and its time by the database's clock. */
 export interface Commit {
   readonly nowMs: number;
   readonly changes: readonly Change[];
   /** The process that requested it; undefined once it is gone. */
   readonly by: string | undefined;
-  /** When that was. */
+  /** The time of the request. */
   readonly askedAt: number;
   /** The rows that it added to a table. */
   added(table: Watched): readonly Row[];
 }
 
-/** Says what is wrong. */
+/** Reports a violation. */
 export type Accuse = (invariant: string, what: string) => void;
 
 export interface CheckerOptions {

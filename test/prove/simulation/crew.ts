@@ -1,4 +1,4 @@
-/** Worlds on all cores: each has a thread, which takes the next one as soon as it has played one. */
+/** Runs worlds on all cores: each has a thread, which runs one world after the other. */
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
@@ -13,11 +13,11 @@ export interface Played {
 }
 
 export interface Crew {
-  /** Plays them all, or up to the first that has a fault. */
+  /** Runs all of them, or up to the first one with a fault. */
   play(numbers: readonly number[]): Promise<readonly Played[]>;
 }
 
-/** Little outlives its world: with room for it, hardly anything is ever copied. */
+/** Few objects outlive their world, so a large young generation avoids most copying. */
 const YOUNG_MB = 96;
 
 export async function openCrew(): Promise<Crew> {
@@ -25,7 +25,7 @@ export async function openCrew(): Promise<Crew> {
   let before: Promise<unknown> = Promise.resolve();
   return {
     play(numbers) {
-      // A trial whose time is over may still be playing, and a thread has one clock for all its worlds.
+      // A trial whose time is over may still run, and a thread has one clock for all its worlds.
       const playing = before.then(() => playAll(threads, numbers));
       before = playing.catch(() => undefined);
       return playing;
@@ -56,7 +56,7 @@ async function openThread(): Promise<Worker> {
     resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
   });
   atEnd(async () => void (await thread.terminate()));
-  // Rejects with what it threw, should it not come so far.
+  // Rejects with the error of a thread that fails before that.
   await once(thread, 'message');
   return thread;
 }

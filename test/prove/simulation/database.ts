@@ -1,7 +1,6 @@
 /**
- * The one database of a world: SQLite in memory under the ledger's own verbs. Whole transactions
- * follow each other, as each host asks for them; between, before and after them anything can go wrong
- * that a connection, a disk or a host can do.
+ * The only database of a world: SQLite in memory under the ledger's own verbs. Transactions of all
+ * hosts run one after the other; between, before and after them, connections, disks and hosts can fail.
  */
 import type { DatabaseSync } from 'node:sqlite';
 import { DuctileError } from '../../../src/base/errors.ts';
@@ -31,9 +30,9 @@ export interface DatabaseFaults {
   /** The result of a commit is lost: it happened, or it did not. */
   readonly lost: number;
   readonly undone: number;
-  /** The host dies before its commit, or before it hears of it. */
+  /** The host dies before its commit, or before it learns of it. */
   readonly killed: number;
-  /** Statements take their time, each of them. */
+  /** Each statement is slow. */
   readonly slow: number;
   /** The longest way to the database and back. */
   readonly wayMs: number;
@@ -55,13 +54,13 @@ export interface DatabaseOptions {
   readonly random: Random;
   readonly kind: Ledger['kind'];
   readonly rewrite: Rewrite | undefined;
-  /** A mistake: what failed stays, or what was not committed counts. */
+  /** A mistake: a failed transaction stays, or an uncommitted one counts. */
   readonly transactions: 'kept' | 'believed' | undefined;
   readonly onCommit: (changes: readonly Change[], by: Actor, askedAt: number) => void;
   readonly onKill: (actor: Actor) => void;
 }
 
-/** A host that has been frozen in a transaction keeps the others waiting for no longer than this. */
+/** The longest time that a host frozen in a transaction blocks the others. */
 const IDLE_MS = 5000;
 const UNKNOWN_MAX = 20;
 const RETRY_MS = 100;
@@ -101,7 +100,7 @@ export class Database {
     return this.#options.time.now + this.clockMs;
   }
 
-  /** The ledger as a host has it. */
+  /** The ledger for a host. */
   connect(actor: Actor, notifier: Notifier): Ledger {
     const store: Store = {
       dialect: this.#plain.dialect,

@@ -22,7 +22,7 @@ export interface HostOptions {
   readonly database: Database;
   readonly checker: Checker;
   readonly notifier: Notifier;
-  /** The ledger as a mistake of ours would make it. */
+  /** Changes the ledger by a planted mistake. */
   readonly spoil: (ledger: Ledger, host: { readonly spawner: Spawner }) => Ledger;
   readonly log: Log;
 }
@@ -34,7 +34,7 @@ export class Host {
   isUp = false;
   wasUp = false;
   isLeaving = false;
-  /** Resolves when it is gone, however it went. */
+  /** Resolves when the host has ended. */
   readonly death: Promise<void>;
   readonly #options: HostOptions;
   readonly #died: () => void;
@@ -95,7 +95,7 @@ export class Host {
     this.#options.database.froze(this.actor);
   }
 
-  /** Leaves as it should. */
+  /** Stops regularly. */
   async leave(): Promise<void> {
     this.isUp = false;
     this.isLeaving = true;

@@ -7,9 +7,9 @@ import { CRASHES_MAX, DEDUPE_TTL_MS, parallelism, RETENTION_MS } from './world-s
 const OPEN = new Set<unknown>(['queued', 'running']);
 
 export class JobBook {
-  /** Every job that ever was, as it is or was last. */
+  /** Every job so far, with its current or last row. */
   readonly all = new Map<string, Row>();
-  /** The moves that were seen, each with what caused it. */
+  /** The observed transitions, each with its cause. */
   readonly moves = new Set<string>();
   readonly #accuse: Accuse;
   readonly #attempts: AttemptBook;
@@ -38,7 +38,7 @@ export class JobBook {
     return [...this.#running.values()].filter((job) => job['claimed_by'] === processId).length;
   }
 
-  /** A client learned that it is accepted. */
+  /** A client learned that the job is accepted. */
   acknowledged(id: string): void {
     if (!this.all.has(id)) this.#accuse('I1', `job ${id} was acknowledged and is not there`);
   }
@@ -50,7 +50,7 @@ export class JobBook {
     if (table === 'signals') this.#sawSignal(before, after, commit);
   }
 
-  /** After a whole commit: what has ended must have said so, once. */
+  /** After a commit: every logged attempt must come with a change of its job. */
   settled(commit: Commit): void {
     this.#checkCounter(commit);
     for (const log of commit.added('job_log')) {
@@ -199,7 +199,7 @@ export class JobBook {
     if (status === 'succeeded') this.#succeeded(before, commit);
   }
 
-  /** Everything that a success brings comes with it. */
+  /** All consequences of a success are in the same commit. */
   #succeeded(job: Row, commit: Commit): void {
     const { id, plugin } = job;
     const promise = this.#attempts.promiseOf(String(id), Number(job['attempt']));

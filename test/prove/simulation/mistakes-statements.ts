@@ -1,4 +1,4 @@
-/** Mistakes in statements: a condition that is missing, a number that is wrong. */
+/** Mistakes in statements: a missing condition, a wrong number. */
 import type { Mistake } from './world.ts';
 
 /** The found condition becomes true; its parameters stay where they are. */
@@ -10,7 +10,7 @@ function instead(text: RegExp, other: string): Mistake {
   return { rewrite: (sql) => sql.replace(text, other) };
 }
 
-/** The log has one row for each attempt, and would stop by itself what a fence lets pass. */
+/** The log's unique row per attempt would otherwise stop what the missing fence allows. */
 function unnoticed(sql: string): string {
   return sql.replace(/insert into job_log/, 'insert or ignore into job_log');
 }

@@ -13,7 +13,7 @@ function verbs(change: (ledger: Ledger) => Verbs): Mistake {
   return { spoil: (ledger) => overlayLedger(ledger, change(ledger)) };
 }
 
-/** Attempts end otherwise than they did. */
+/** Changes the ends of attempts. */
 function ends(change: (closing: Closing) => Closing): Mistake {
   return verbs((ledger) => ({
     jobs: {

@@ -1,4 +1,4 @@
-/** Mistakes that we could have made, each of which the simulation must find. */
+/** Plausible mistakes, each of which the simulation must find. */
 import { mistakesInFencing } from './mistakes-fencing.ts';
 import { mistakesInStatements } from './mistakes-statements.ts';
 import { mistakesInVerbs } from './mistakes-verbs.ts';

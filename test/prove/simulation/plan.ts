@@ -1,4 +1,4 @@
-/** The plan of a world from its seed: each has some kinds of trouble, more or less of each. */
+/** The plan of a world from its seed: the kinds of faults, and their rates. */
 import { between, type Random } from '../../support/crash/random.ts';
 import type { DatabaseFaults } from './database.ts';
 import { REAP_AFTER_MS } from './world-setup.ts';
@@ -6,7 +6,7 @@ import { REAP_AFTER_MS } from './world-setup.ts';
 export const troubles = ['crash', 'freeze', 'leave', 'outage', 'cutOff', 'clock'] as const;
 export type Trouble = (typeof troubles)[number];
 
-/** Most are small: few hosts and wishes find most mistakes, and there is time for many such worlds. */
+/** Most worlds are small: few hosts and requests find most mistakes, and many worlds fit in the time. */
 export type Size = 'small' | 'large';
 
 export interface Plan {

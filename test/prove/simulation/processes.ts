@@ -1,4 +1,4 @@
-/** The rules of processes: who may be taken for dead, by whom, and what is left of them. */
+/** The rules of processes: when and by which process one may be reaped, and what remains of it. */
 import type { Accuse, CheckerOptions, Commit } from './checker.ts';
 import type { JobBook } from './jobs.ts';
 import type { Change, Row } from './rows.ts';
@@ -8,7 +8,7 @@ export class ProcessBook {
   readonly #accuse: Accuse;
   readonly #jobs: JobBook;
   readonly #options: CheckerOptions;
-  /** Since when each has given signs of life that were never too far apart. */
+  /** The time since when the heartbeats of each were never too far apart. */
   readonly #unbroken = new Map<string, number>();
 
   constructor(accuse: Accuse, jobs: JobBook, options: CheckerOptions) {

@@ -25,5 +25,5 @@ export function asWritten(rewrite: Rewrite | undefined): {
   };
 }
 
-/** Compiled statements are kept for good, so there must not be new ones in every world. */
+/** Compiled statements are cached forever, so worlds must share them. */
 const rewritten = new WeakMap<Rewrite, Map<RowsStatement, RowsStatement>>();

@@ -56,7 +56,7 @@ export class Changes {
   #seen: Change[] = [];
 
   constructor(db: DatabaseSync) {
-    // Values, not JSON: rows change far more often than anything else happens.
+    // Values instead of JSON, because row changes are by far the most frequent event.
     db.function('observe', { varargs: true }, (table, moment, ...cells) => {
       const columns: readonly string[] = watched[table as Watched];
       const first = toRow(columns, cells as Cell[], 0);

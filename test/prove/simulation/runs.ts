@@ -20,7 +20,7 @@ export class RunBook {
     return [...this.all.values()].filter(({ status }) => OPEN.has(status));
   }
 
-  /** A client submitted it, with so many items. */
+  /** A client submitted the run, with this many items. */
   asked(id: string, items: number): void {
     this.#items.set(id, items);
   }
@@ -40,12 +40,12 @@ export class RunBook {
     if (to === 'succeeded' && from !== to) this.#succeeded(String(after['id']));
   }
 
-  /** Each of its steps was done, each once. */
+  /** Each step of the run was done once. */
   #succeeded(runId: string): void {
     const jobs = [...this.#jobs.all.values()].filter((job) => job['run_id'] === runId);
     const done = jobs.filter(({ status }) => status === 'succeeded').length;
     const items = this.#items.get(runId) ?? 0;
-    // The one that ends it may be of the same commit, and not be noted yet.
+    // The last step may be in the same commit, and not recorded yet.
     const due = items + 2;
     if (jobs.length !== due || done < due - 1) {
       this.#accuse(

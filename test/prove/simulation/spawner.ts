@@ -191,7 +191,7 @@ const nothing: ProcessEnd = {
   memoryPeakBytes: undefined,
 };
 
-/** Room on a machine comes back; a plugin that fails at first does not fail for ever. */
+/** A full machine recovers, and a plugin that fails at first succeeds later. */
 function fateOf(payload: JsonObject, attempt: number): Fate {
   if (attempt <= Number(payload['fails'] ?? 0)) return 'error';
   const fate = (payload['fate'] ?? 'ok') as Fate;

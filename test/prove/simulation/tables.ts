@@ -42,7 +42,7 @@ export class Tables {
     return this.#changes;
   }
 
-  /** Statements that leave nothing but what the migrations had written. */
+  /** Statements that delete everything except the rows of the migrations. */
   #toEmpty(): StatementSync[] {
     const written = tables.filter(
       (table) => this.db.prepare(`select 1 from ${table} limit 1`).get() !== undefined,
@@ -58,7 +58,7 @@ export class Tables {
     return statements.map((statement) => this.db.prepare(statement));
   }
 
-  /** Most ask for the same moment many times. */
+  /** Caches the text, because most calls are for the same time. */
   #tell(shift: unknown): string {
     const ms = this.#clock.now();
     if (typeof shift === 'string') {

@@ -1,4 +1,4 @@
-/** A thread that plays one world after the other: clocks, timers and randomness are its own. */
+/** A thread that runs one world after the other, with its own clocks, timers and randomness. */
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Played } from './crew.ts';
 import { openWorldSetup, runWorld } from './world.ts';

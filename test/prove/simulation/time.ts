@@ -1,6 +1,6 @@
 /**
- * Virtual time. While it is in force, every timer, clock and source of randomness in the process is
- * one of its own: a trial takes no longer than its work does, and the same seed gives the same trial.
+ * Virtual time replaces every timer, clock and source of randomness in the process: a trial takes only
+ * the time of its work, and the same seed gives the same trial.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import crypto from 'node:crypto';
@@ -47,12 +47,12 @@ export class VirtualTime {
     return this.#steps;
   }
 
-  /** Has the work done as the actor, whose timers and waits are then its own. */
+  /** Runs the work as the actor, who then owns its timers and waits. */
   as<T>(actor: Actor, work: () => T): T {
     return actors.run(actor, work);
   }
 
-  /** Calls back then, unless the actor has died; one that is frozen is called when it is not any more. */
+  /** Calls back at that time, or when a frozen actor continues; never if the actor is dead. */
   at(when: number, actor: Actor | undefined, run: () => void): Entry {
     return this.#agenda.add(Math.max(when, this.#now), actor, run);
   }
@@ -112,7 +112,7 @@ export class VirtualTime {
     this.#putRandomness(put);
     // Failures are part of every world, and their stack traces aren't used.
     put(Error, 'stackTraceLimit', 0);
-    // A disk with room, and no wait for it.
+    // A disk with free space, without a wait.
     put(files, 'statfs', () => Promise.resolve({ bavail: 1e9, blocks: 2e9, bsize: 4096 }));
     syncBuiltinESMExports();
     this.#restore = () => {
@@ -158,7 +158,7 @@ export class VirtualTime {
       }
     }
     put(globalThis, 'Date', VirtualDate);
-    // No jump of a clock moves it.
+    // Clock jumps don't change it.
     put(performance, 'now', () => this.#now - began + 1);
   }
 
@@ -197,8 +197,8 @@ class Timer {
 }
 
 /**
- * Everything has happened that needed no time: a tick comes when no promise has anything left to do.
- * The second one comes after what the ticks of others have brought about.
+ * Waits until everything that needs no time has happened: a tick comes when no promise is pending. The
+ * second one comes after the effects of other ticks.
  */
 async function drain(): Promise<void> {
   await new Promise((resolve) => process.nextTick(resolve, undefined));

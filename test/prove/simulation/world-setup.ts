@@ -1,4 +1,4 @@
-/** The configuration that all hosts of all worlds have: read once from real files. */
+/** The configuration of all hosts in all worlds, read once from real files. */
 import { join } from 'node:path';
 import { checkRoutes } from '../../../src/pipeline/check-routes.service.ts';
 import type { Blueprint } from '../../../src/engine/generation.ts';
@@ -33,11 +33,11 @@ export const everyMs = { often: 20 * SECOND, seldom: 90 * SECOND } as const;
 export const DEDUPE_TTL_MS = 120 * SECOND;
 export const HEARTBEAT_MS = 10 * SECOND;
 export const REAP_AFTER_MS = 40 * SECOND;
-/** Plugins of this one run for longer than others wait for a sign of life of their host. */
+/** The durations of the plugin `long`, which exceed `reap_after`. */
 export const longMs = { least: 45 * SECOND, most: 140 * SECOND, timeout: 150 * SECOND } as const;
 export const CRASHES_MAX = 4;
 export const RETENTION_MS = 400 * SECOND;
-/** In a small world hosts look around less often, and nothing that hangs does so for long. */
+/** In a small world, hosts poll less often, and hanging plugins hang for a shorter time. */
 const pace: Readonly<Record<Size, { pollMs: number; tickMs: number; timeoutMs: number }>> = {
   small: { pollMs: 30 * SECOND, tickMs: 60 * SECOND, timeoutMs: 8 * SECOND },
   large: { pollMs: 5 * SECOND, tickMs: 20 * SECOND, timeoutMs: 20 * SECOND },

@@ -1,4 +1,4 @@
-/** A world: hosts, clients and a database, under the failures of its seed, and then in peace. */
+/** A world: hosts, clients and a database, under the faults of its seed, and then without faults. */
 import { makeLogger, type Log } from '../../../src/base/log.ts';
 import { LogRing } from '../../../src/base/log-ring.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
@@ -13,7 +13,7 @@ import type { Spawner } from './spawner.ts';
 import { everyMs, makeWorldSetup, type WorldSetup } from './world-setup.ts';
 import { VirtualTime, type Actor } from './time.ts';
 
-/** A mistake that we could have made. */
+/** A plausible mistake. */
 export interface Mistake {
   /** A failed transaction stays, or an uncommitted one counts. */
   readonly transactions?: 'kept' | 'believed';
@@ -39,12 +39,12 @@ export interface WorldReport {
 
 const EPOCH = Date.UTC(2030, 0, 1);
 const DAY = 86_400_000;
-/** Within this all is done once nothing goes wrong any more. */
+/** The time in which all work is done after the last fault. */
 const PEACE_MS = 1_800_000;
 const LOOK_MS = 5000;
 const RESTART_MS = 5000;
 const RESTART_MS_MAX = 40_000;
-/** The schedules that must come once more. */
+/** The schedules that must fire once more. */
 const awaited: Readonly<Record<Size, readonly string[]>> = {
   small: ['often'],
   large: Object.keys(everyMs),
@@ -280,7 +280,7 @@ class World {
     }
   }
 
-  /** Nothing goes wrong any more: everything is done in time, and was done as it should. */
+  /** The phase without faults: all work is done in time and correctly. */
   async #peace(): Promise<void> {
     const { plan, time } = this.#options;
     this.#database.faults = noFaults;

@@ -1,4 +1,4 @@
-/** Now and then something goes wrong that a server lives through. */
+/** Occasional faults that a server survives. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { between, pick, type Random } from '../../support/crash/random.ts';
 import { findSpawner, type Server } from '../../support/crash/server.ts';
@@ -12,7 +12,7 @@ interface Means {
 }
 
 const freezeMs = [50, 250] as const;
-/** In how many slices something is wrong. */
+/** The share of slices with a fault. */
 const SHARE = 0.7;
 
 /** At most once in a slice of so many milliseconds. */

@@ -1,4 +1,4 @@
-/** A server that lives through all slices of a run, under a load of every kind. */
+/** A server that runs through all slices, under a mixed load. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -33,7 +33,7 @@ import { takeFloor, takeSample, type Sample } from './sample.ts';
 import { SOURCE, startSignals } from './signals.ts';
 
 export interface Installation {
-  /** Lets it work for so long, waits until all is done, and throws when a promise was broken. */
+  /** Runs the load for this time, waits until all work is done, and throws when a promise was broken. */
   slice(trial: Trial, ms: number): Promise<Figures>;
 }
 
@@ -118,7 +118,7 @@ async function runSlice(slice: Slice): Promise<Figures> {
   return { ...found, ...course.add([...samples, floor], Date.now() - beganAt) };
 }
 
-/** A server with more and more webhooks and history would rightly take more and more. */
+/** A server with more and more webhooks and history would need more and more memory. */
 async function tidy({ client }: CrashTest, webhookId: string): Promise<void> {
   const removed = await client.remove(`/webhooks/${webhookId}`);
   if (removed.status !== 200) throw new Error(`removing a webhook was answered ${removed.status}`);

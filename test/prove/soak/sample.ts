@@ -4,9 +4,9 @@ import { findSpawner, type Server } from '../../support/crash/server.ts';
 import type { TestPlace } from '../../support/instance.ts';
 import { collect } from './collect.ts';
 
-/** By measure, how far it may have grown over all slices that count: what a healthy server reaches, too. */
+/** The maximum growth of each measure over all counted slices, which a healthy server also reaches. */
 export const measures = {
-  // Memory is collected when there is enough to collect: how it goes up and down says nothing, its floor does.
+  // Memory rises until it is collected, so only its lowest values are significant.
   rssMib: Infinity,
   helperRssMib: 4,
   descriptors: 4,

@@ -1,12 +1,12 @@
-/** Faults of the database itself, at the nth statement that a ledger asks of it. */
+/** Faults of the database itself, at the nth statement of a ledger. */
 import { DatabaseSync, StatementSync } from 'node:sqlite';
 import pg from 'pg';
 import { onTestFinished, vi } from 'vitest';
 
 export interface Striker {
-  /** The nth statement from now on fails, and those after it when it is for ever. */
+  /** The nth statement from now on fails; with `forEver`, all later ones, too. */
   arm(at: number, forEver: boolean): void;
-  /** Says how many were struck since. */
+  /** Returns the number of failed statements since then. */
   disarm(): number;
 }
 
@@ -41,7 +41,7 @@ export interface SqliteFault {
   readonly rollsBack: boolean;
 }
 
-/** Has every connection of this process fail so, once it is armed. */
+/** Makes every connection of this process fail like this, once armed. */
 export function strikeSqlite({ errcode, rollsBack }: SqliteFault): Striker {
   const { strikes, ...striker } = makePlan();
   let writer: DatabaseSync | undefined;
@@ -66,7 +66,7 @@ export function strikeSqlite({ errcode, rollsBack }: SqliteFault): Striker {
       return prepare.call(this, sql, ...options);
     }),
     vi.spyOn(DatabaseSync.prototype, 'exec').mockImplementation(function (this: DatabaseSync, sql) {
-      // To roll back writes nothing and needs nothing.
+      // A rollback writes nothing, so it doesn't fail.
       if (!sql.startsWith('rollback')) fail();
       exec.call(this, sql);
     }),

@@ -15,7 +15,7 @@ function direct({ ledger, name }: World, work: DirectiveWork) {
   return () => ledger.directives.create(request);
 }
 
-/** Does it beforehand, so that something can be done about it. */
+/** Executes a request in advance, so that the scenario has something to work on. */
 async function after(world: World, first: DirectiveWork, then: DirectiveWork) {
   await direct(world, first)();
   return direct(world, then);

@@ -1,4 +1,4 @@
-/** Every verb that writes, with enough before it that all of its statements have something to do. */
+/** Every verb that writes, with enough data that all of its statements have an effect. */
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { makeId, makeToken } from '../../../src/base/ids.ts';
@@ -35,7 +35,7 @@ function begun({ ledger, name }: World, given: Parameters<typeof startOne>[2] = 
   return startOne(ledger, `of ${name}`, { plugin: name, ...given });
 }
 
-/** A success with all that an attempt can bring. */
+/** A success with all possible results of an attempt. */
 function succeedFully(job: ClaimedJob, name: string) {
   return succeed(job, {
     state: { kind: 'snapshot', factType: 'seen', mirror: true, value: '{"seen":1}' },
