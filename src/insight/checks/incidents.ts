@@ -18,7 +18,7 @@ export const findOpenIncidents: Check = async ({ ledger, keyIds, acknowledged })
   const open = await ledger.incidents.list({ isOpen: true, limit: limits.pageRowsMax });
   // While a service runs, only the service knows which keys it has.
   const isWanted = ({ kind }: Incident): boolean =>
-    kind in defaultParts && (kind !== 'credential_key_missing' || keyIds === undefined);
+    kind in incidentDefaults && (kind !== 'credential_key_missing' || keyIds === undefined);
   const isUnacknowledged = (incident: Incident): boolean =>
     incident.lastSeenAt > (acknowledged?.get(findingId(incident)) ?? '');
   return open
@@ -31,7 +31,7 @@ function describeIncident({ id, kind, key, openedAt, count, detail }: Incident):
   const parts = isObject(stored) ? stored : {};
   const text = (name: string): string | undefined =>
     typeof parts[name] === 'string' ? parts[name] : undefined;
-  const defaults = defaultParts[kind as ObservedKind];
+  const defaults = incidentDefaults[kind as ObservedKind];
   const jobId = text('job_id');
   const commands = Array.isArray(parts['commands'])
     ? parts['commands'].map(String)
@@ -61,7 +61,7 @@ interface IncidentSubject {
   readonly jobId: string | undefined;
 }
 
-interface DefaultParts {
+interface IncidentDefaults {
   readonly severity: Severity;
   readonly category: FindingCategory;
   readonly impact: Impact;
@@ -73,7 +73,7 @@ const acknowledge = ({ id }: IncidentSubject): string => `ductile incident ackno
 
 type ObservedKind = (typeof observedKinds)[number] | 'credential_key_missing';
 
-const defaultParts: Readonly<Record<ObservedKind, DefaultParts>> = {
+const incidentDefaults: Readonly<Record<ObservedKind, IncidentDefaults>> = {
   failure_streak: {
     severity: 'error',
     category: 'jobs',
