@@ -38,7 +38,7 @@ export interface CheckContext {
 export type Check = (context: CheckContext) => Promise<LiveFinding[]>;
 
 /** The job or run that a text comes from. */
-export interface TextSource {
+interface TextSource {
   readonly sourceEventId?: string | null | undefined;
   readonly runId?: string | null | undefined;
 }

@@ -8,7 +8,7 @@ import type { AttemptIncidents, IncidentDraft } from './incident-rules.ts';
  * Counts how jobs ended in this process, after each commit. It counts failures in a row for each
  * command, jobs that crashed the service, and chains that were too long. It doesn't read the ledger.
  */
-export interface FailureStreaks {
+interface FailureStreaks {
   /** Restores streaks from earlier ends, newest first. Open incidents have recorded theirs already. */
   restore(ends: readonly RecentJobEnd[], open: readonly Incident[]): void;
   /** Counts ended attempts. Returns whether the watcher should look at once. */

@@ -27,7 +27,7 @@ export interface IncidentDraft {
   readonly isAlarm?: boolean;
 }
 
-export interface IncidentRules {
+interface IncidentRules {
   readonly overdueMs: number;
   readonly stalledMs: number;
   readonly quietMs: number;

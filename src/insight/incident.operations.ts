@@ -13,7 +13,7 @@ import { isVisible } from '../operation/visibility.ts';
 
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 
-export const incidentShape = z.object({
+const incidentShape = z.object({
   incident_id: z.string(),
   kind: z.enum(incidentKinds),
   key: z.string().describe('what it is about, such as mail/handle'),

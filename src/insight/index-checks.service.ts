@@ -4,7 +4,7 @@ import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
 
-export interface IndexSubject {
+interface IndexSubject {
   /** The name of the ledger within this process. */
   readonly name: string;
   readonly ledger: LedgerSubset<'checkIndexes'>;

@@ -1,5 +1,5 @@
 /** The explanation of one kind of finding for operators. */
-export interface KindGuide {
+interface KindGuide {
   /** Its meaning, in one sentence. */
   readonly meaning: string;
   /** The command that resolves it most often. The finding itself names the objects. */

@@ -72,7 +72,7 @@ export async function findInConfiguredLedger(
 }
 
 /** Everything that the checks need, without the time. */
-export type LiveSubject = Omit<CheckContext, 'acknowledged' | 'now'>;
+type LiveSubject = Omit<CheckContext, 'acknowledged' | 'now'>;
 
 /**
  * Reads which credential keys are here. Undefined if a service runs: it may get its keys from another
@@ -96,7 +96,7 @@ export function toLiveSubject(engine: Context['engine'], isRoot: boolean): LiveS
 }
 
 /** Runs the checks of `src/insight/checks`. */
-export async function readLiveFindings({
+async function readLiveFindings({
   ledger,
   config,
   catalog,

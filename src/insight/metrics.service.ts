@@ -23,7 +23,7 @@ export interface MetricFamily {
   readonly samples: readonly MetricSample[];
 }
 
-export interface MetricSample {
+interface MetricSample {
   /** The text after the name of the family, such as `_bucket`. */
   readonly suffix?: string | undefined;
   readonly labels: Readonly<Record<string, string>>;
@@ -217,7 +217,7 @@ export interface ProcessCounts {
  * Counts signals and directives after their commit. It also publishes them within the process, on the
  * diagnostics channels `ductile:signal:emitted` and `ductile:directive:<moment>`.
  */
-export interface ProcessCounter {
+interface ProcessCounter {
   read(): ProcessCounts;
   countSignals(signals: readonly SignalDraft[]): void;
   /** Counts a moment of a directive, and its signal. */

@@ -80,7 +80,7 @@ function toDraft({ kind, key, count, detail }: ObservationCount): ObservationDra
 }
 
 /** Counts suppressed work by its key, with how many different payloads it had. */
-export function makeSuppressedCounter(
+function makeSuppressedCounter(
   count: (kind: 'job_suppressed', key: string, detail: JsonObject) => void,
 ): (work: SuppressedWork) => void {
   const payloads = new Map<string, Set<string>>();

@@ -26,7 +26,7 @@ export const noTracer: Tracer = {
   stop: () => Promise.resolve(),
 };
 
-export interface TracerOptions {
+interface TracerOptions {
   readonly config: () => OtlpConfig | undefined;
   readonly service: () => { readonly name: string; readonly version: string };
   readonly log: Log;
@@ -117,7 +117,7 @@ const OK = 1;
 const ERROR = 2;
 
 /** Converts spans to the JSON form of OTLP: ids in hexadecimal, times in nanoseconds as text. */
-export function toOtlp(
+function toOtlp(
   spans: readonly Span[],
   { name, version }: { readonly name: string; readonly version: string },
 ): object {

@@ -16,20 +16,20 @@ export interface QueueFigures extends QueueCounts {
 }
 
 /** The figures that monitors read. */
-export interface WatchedFigures {
+interface WatchedFigures {
   readonly queue: QueueFigures;
   readonly openBreakers: number;
   readonly incidents: readonly Incident[];
   readonly now: Timestamp;
 }
 
-export interface WindowFigures {
+interface WindowFigures {
   readonly attempts: AttemptStatistics;
   readonly directives: DirectiveStatistics;
 }
 
 /** The figures of a ledger. All clients share one read. */
-export interface LedgerFigures {
+interface LedgerFigures {
   readonly queue: SharedFigure<QueueFigures>;
   readonly watched: SharedFigure<WatchedFigures>;
   /** The figures of the last `ms` milliseconds. */

@@ -20,7 +20,7 @@ import { insertSignals } from '../signal/signal.sql.ts';
 import { WhereClause } from '../ledger/where.ts';
 
 /** The effects of ended jobs on breakers. */
-export interface BreakerEffects {
+interface BreakerEffects {
   readonly signals: readonly SignalDraft[];
   readonly enqueued: readonly EnqueueResult[];
   /** The runs that the breakers' signals start. */

@@ -3,11 +3,7 @@ import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 export const breakerStates = ['closed', 'open', 'half_open'] as const;
 export type BreakerState = (typeof breakerStates)[number];
 
-export type TransitionReason =
-  | 'failure_threshold'
-  | 'success'
-  | 'cooldown_elapsed'
-  | 'manual_reset';
+type TransitionReason = 'failure_threshold' | 'success' | 'cooldown_elapsed' | 'manual_reset';
 
 export interface BreakerFilter {
   readonly plugin?: string;
@@ -73,7 +69,7 @@ export function permitStart(breaker: BreakerFacts, nowMs: number): 'free' | 'pro
   return nowMs - openedMs >= resetAfterMs ? 'probe' : 'refused';
 }
 
-export interface BreakerStep {
+interface BreakerStep {
   readonly state: BreakerState;
   readonly failureCount: number;
   /** The reason for a change of state. Undefined if the state is the same. */

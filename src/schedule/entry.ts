@@ -66,7 +66,7 @@ export const scheduleEntry = z.preprocess(
   z.strictObject(shape).superRefine(checkTogether, { when: ({ issues }) => issues.length === 0 }),
 );
 
-export type ScheduleEntry = z.output<typeof scheduleEntry>;
+type ScheduleEntry = z.output<typeof scheduleEntry>;
 
 export function toSchedule(entry: ScheduleEntry): Schedule {
   const timing = timingOf(entry);

@@ -16,7 +16,7 @@ export interface TimedSchedule {
 }
 
 /** The service's defaults for entries. */
-export interface ScheduleDefaults {
+interface ScheduleDefaults {
   readonly timezone: string;
   readonly quietHours: QuietHours;
 }

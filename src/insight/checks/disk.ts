@@ -18,7 +18,7 @@ export const findFullDisk: Check = async ({ config: { state }, isRoot }) => {
   return describeDisk({ path, free: bavail * bsize, size: blocks * bsize });
 };
 
-export interface DiskSpace {
+interface DiskSpace {
   readonly path: string;
   readonly free: number;
   readonly size: number;

@@ -21,7 +21,7 @@ export const findUnmatchedInstallations: Check = async ({ ledger, now }) => {
 };
 
 /** A plugin of a package, and the event of it that the package waits for. */
-export interface PackageWatch {
+interface PackageWatch {
   readonly plugin: string;
   readonly eventType: string;
 }

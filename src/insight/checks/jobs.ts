@@ -178,7 +178,7 @@ export const findCrashLoops: Check = async ({ ledger, now }) => {
   return found.flat();
 };
 
-export interface CrashGroup {
+interface CrashGroup {
   readonly jobId: string;
   /** Newest first. */
   readonly crashes: readonly Attempt[];

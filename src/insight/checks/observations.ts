@@ -121,13 +121,13 @@ export function describeSuppressed(
 }
 
 /** Reads the stored detail of an observation. */
-export function readDetail({ detail }: Pick<Observation, 'detail'>): JsonObject {
+function readDetail({ detail }: Pick<Observation, 'detail'>): JsonObject {
   const stored = parseStoredJson(detail);
   return isObject(stored) ? stored : {};
 }
 
 /** Reads a text from the detail of an observation. */
-export function readDetailText(detail: JsonObject, name: string): string | undefined {
+function readDetailText(detail: JsonObject, name: string): string | undefined {
   const value = detail[name];
   return typeof value === 'string' ? value : undefined;
 }

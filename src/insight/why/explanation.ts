@@ -123,7 +123,7 @@ export function toExplanation(
 }
 
 /** The parts that only some explanations have. */
-export interface ExplanationParts {
+interface ExplanationParts {
   /** In the order of repair. */
   readonly blockers: readonly ExplanationCause[];
   readonly progress: Explanation['progress'];

@@ -286,7 +286,7 @@ function parseScheduleName(id: string): ScheduleName {
 }
 
 /** A requested subject: its kind, if that is known, and an id or a name. */
-export interface SubjectName {
+interface SubjectName {
   readonly kind: SubjectKind | 'any';
   readonly id: string;
 }
@@ -311,7 +311,7 @@ export function parseSubject(text: string, kind: SubjectKind | 'any' = 'any'): S
 }
 
 /** Returns whether a text can be an id or the start of one. */
-export function isIdLike(text: string): boolean {
+function isIdLike(text: string): boolean {
   return /^[0-9a-f-]{4,36}$/i.test(text);
 }
 

@@ -8,7 +8,7 @@ import {
   type ExplanationFact,
 } from './explanation.ts';
 
-export interface FindingFacts {
+interface FindingFacts {
   readonly finding: LiveFinding | undefined;
   readonly incident?: Incident | undefined;
   /** The explanation of the object that the finding names. */

@@ -14,7 +14,7 @@ import { toFindingCause } from './finding.ts';
 import { listServiceCauses, orderRepairs, listPluginCauses } from './waits.ts';
 
 /** The records about a plugin, or about one of its commands. */
-export interface PluginExplanationFacts {
+interface PluginExplanationFacts {
   /** `<plugin>`, or `<plugin>/<command>`. */
   readonly name: string;
   readonly service: ServiceFacts;
@@ -52,7 +52,7 @@ export function explainPlugin(facts: PluginExplanationFacts): Explanation {
 
 const LISTED_MAX = 4;
 
-export interface PipelineExplanationFacts {
+interface PipelineExplanationFacts {
   readonly name: string;
   readonly findings: readonly LiveFinding[];
   /** Newest first. */

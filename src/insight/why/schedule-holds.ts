@@ -274,7 +274,7 @@ function toLastJob({ lastJobId, lastJobStatus, lastFiredAt }: ScheduleRow) {
 }
 
 /** A configured schedule and its next due time. */
-export interface ScheduleHours {
+interface ScheduleHours {
   readonly timed: TimedSchedule;
   readonly now: Timestamp;
   readonly seq: number;

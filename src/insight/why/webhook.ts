@@ -218,7 +218,7 @@ function listDeliveryCommands({ verdict, id }: DeliveryRow, row: WebhookRow): st
   ];
 }
 
-export function describeDelivery(delivery: DeliveryRow): ExplanationFact {
+function describeDelivery(delivery: DeliveryRow): ExplanationFact {
   const { verdict, reason, source, signalId, duplicates, receivedAt } = delivery;
   const again = duplicates === 0 ? '' : `, and came ${formatCount(duplicates, 'time')} again`;
   const why = reason === null ? '' : ` (${toFirstLine(reason)})`;

@@ -75,10 +75,7 @@ const idPattern =
   /^(content|integrity|permissions|security|plugins|packages|routes|pipelines|schedules|webhooks|state):/;
 
 /** Finds a finding of `doctor` that isn't on the ledger, by its id. */
-export async function findFileFinding(
-  context: Context,
-  id: string,
-): Promise<LiveFinding | undefined> {
+async function findFileFinding(context: Context, id: string): Promise<LiveFinding | undefined> {
   const { principal, engine } = context;
   const isAllowed = engine.tenant === undefined && allows(principal.scopes, kindScopes.finding);
   if (!idPattern.test(id) || !isAllowed) return undefined;
