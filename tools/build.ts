@@ -25,6 +25,7 @@ const parts: Readonly<Record<Part, readonly string[]>> = {
     'src/app/local-engine.ts',
     'src/app/mcp.ts',
     'src/app/server.ts',
+    'src/app/transfer.ts',
     'src/base/log.ts',
     'src/config/document.ts',
     'src/config/load.ts',
