@@ -56,7 +56,7 @@ test('a connection that is ended once is retried', async () => {
   onTestFinished(() => server.close());
   expect(server.instance.engine.status().state).toBe('running');
   expect(records.filter(isStartWarning)).toMatchObject([
-    { message: 'the database ended a connection during the start, which begins again' },
+    { message: 'the database ended a connection during the start; starting again' },
   ]);
 });
 
