@@ -79,10 +79,10 @@ function isWorthKeeping(line: Line): boolean {
 }
 
 function select(ids: readonly string[] | undefined): Table[] {
-  const wanted = (row: Row): boolean =>
+  const isSelected = (row: Row): boolean =>
     ids === undefined || ids.includes(row.id) || ids.includes(row.id.replace(/[a-z]$/, ''));
   const chosen = tables
-    .map((table) => ({ ...table, rows: table.rows.filter(wanted) }))
+    .map((table) => ({ ...table, rows: table.rows.filter(isSelected) }))
     .filter(({ rows }) => rows.length > 0);
   if (chosen.length === 0) throw new Error(`no such row\n${usage}`);
   return chosen;

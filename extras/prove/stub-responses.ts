@@ -69,13 +69,13 @@ async function readSteps(ledger: Ledger, pipeline: string): Promise<StubResponse
   const found = new Map<string, StubResponse>();
   for (const { id: runId } of await ledger.runs.list({ pipeline, limit: RUNS_READ })) {
     const steps = await ledger.runs.listSteps({ runId, limit: STEPS_READ });
-    const wanted = new Map(
+    const expected = new Map(
       steps.flatMap(({ node, jobId }) =>
         jobId === null || found.has(node) ? [] : [[jobId, node]],
       ),
     );
-    for (const attempt of await ledger.attempts.listByJob([...wanted.keys()])) {
-      const step = wanted.get(attempt.jobId);
+    for (const attempt of await ledger.attempts.listByJob([...expected.keys()])) {
+      const step = expected.get(attempt.jobId);
       if (step === undefined || found.has(step) || !isUsable(attempt)) continue;
       found.set(step, { ...toRecordedResponse(attempt, attempt.result), step });
     }

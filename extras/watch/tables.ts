@@ -135,11 +135,11 @@ export const definitions: Readonly<Record<ViewName, ViewDefinition>> = {
 /** Filters the rows of the current view. */
 export function shownRows({ data, view, filter, nowMs }: State): readonly ResultRow[] {
   const rows = data.parts[view]?.rows ?? [];
-  const wanted = filter.toLowerCase();
-  if (wanted === '') return rows;
+  const needle = filter.toLowerCase();
+  if (needle === '') return rows;
   const { columns } = definitions[view];
   return rows.filter((row) =>
-    columns.some(({ cell }) => cell(row, nowMs).toLowerCase().includes(wanted)),
+    columns.some(({ cell }) => cell(row, nowMs).toLowerCase().includes(needle)),
   );
 }
 

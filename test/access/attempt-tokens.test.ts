@@ -173,16 +173,16 @@ test('a token works while its attempt runs, as its job, and not a moment longer'
   expect(await ended(jobId)).toMatchObject({ status: 'succeeded' });
   expect(await api.ask('/jobs', { token })).toMatchObject({ status: 401 });
   const { engine } = api.server.instance;
-  const kept = [
+  const stored = [
     await engine.ledger.attempts.listByJob([jobId]),
     await engine.ledger.signals.list({ limit: 100 }),
     await engine.ledger.jobs.find(jobId),
     api.records,
     (await api.ask('/plugin/caller')).text,
   ].map((one) => JSON.stringify(one));
-  for (const text of kept) expect(text).not.toContain(token);
-  expect(kept[0]).toContain('[run token]');
-  expect(kept[1]).toContain('[run token]');
+  for (const text of stored) expect(text).not.toContain(token);
+  expect(stored[0]).toContain('[run token]');
+  expect(stored[1]).toContain('[run token]');
 });
 
 test('a stream that it opened ends with its attempt', async () => {

@@ -74,7 +74,7 @@ describe('without a server', () => {
         host: { ...cliHost },
         io: { stdin: typed(`${value}\n`) },
       });
-    const told = [
+    const outputs = [
       await ductile('credential', 'set', 'api', '--provider', 'github', '--dry-run'),
       await ductile('credential', 'set', 'api', '--provider', 'github'),
       await ductile('credential', 'list'),
@@ -82,13 +82,13 @@ describe('without a server', () => {
       await ductile('credential', 'rotate-key', '--dry-run'),
       await ductile('credential', 'rotate-key'),
     ];
-    expect(told.map(({ code }) => code)).toEqual([0, 0, 0, 0, 0, 0]);
-    expect(told[2]?.out).toMatch(/api +github +active/);
+    expect(outputs.map(({ code }) => code)).toEqual([0, 0, 0, 0, 0, 0]);
+    expect(outputs[2]?.out).toMatch(/api +github +active/);
     const ledger = await openLedger(
       { kind: 'sqlite', path: join(directory, 'data', 'state.db') },
       noRules,
     );
-    const sinks = { ...(await dumpLedger(ledger)), told: JSON.stringify(told) };
+    const sinks = { ...(await dumpLedger(ledger)), told: JSON.stringify(outputs) };
     await ledger.close();
     expect(findLeaks(sinks, [value])).toEqual([]);
     expect((await ductile('credential', 'delete', 'api')).code).toBe(0);

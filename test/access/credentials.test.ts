@@ -158,7 +158,7 @@ describe.each(databases)('a credential on %s', (database) => {
     await set(first.engine, 'api', 'value-one');
     const key = join(place.config.state.dir, 'credential.key');
     expect((await stat(key)).mode & 0o777).toBe(0o600);
-    const kept = await readFile(key, 'utf8');
+    const keyText = await readFile(key, 'utf8');
     expect(await first.run('worker')).toMatchObject({ status: 'succeeded' });
     await chmod(key, 0o640);
     const job = await first.run('worker');
@@ -173,7 +173,7 @@ describe.each(databases)('a credential on %s', (database) => {
     expect((await second.run('worker')).lastError).toContain('is not here');
     expect(await check(second.engine)).toMatchObject({ status: 'fail' });
     await expect(stat(key)).rejects.toThrow('ENOENT');
-    expect(kept).not.toContain('value');
+    expect(keyText).not.toContain('value');
   });
 });
 

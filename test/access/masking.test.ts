@@ -82,9 +82,9 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
       return names.map((name) => http.path.replace(/:\w+\??/, name).replace(/:\w+\??/, 'handle'));
     });
     const headers = { accept: 'application/json' };
-    const told = new Map<string, string>();
-    for (const path of paths) told.set(path, (await api.ask(path, { token, headers })).text);
-    return told;
+    const sources = new Map<string, string>();
+    for (const path of paths) sources.set(path, (await api.ask(path, { token, headers })).text);
+    return sources;
   }
 
   const leaks = (told: ReadonlyMap<string, string>, word: string): string[] =>

@@ -54,9 +54,11 @@ describe('scopes', () => {
   });
 
   test('the scope that an operation requires can be granted in the same words', () => {
-    const asked = operations.flatMap(({ scope }) => (typeof scope === 'string' ? [scope] : []));
-    expect(asked.length).toBeGreaterThan(5);
-    expect(asked.filter((scope) => !allows([scope], scope))).toEqual([]);
+    const requiredScopes = operations.flatMap(({ scope }) =>
+      typeof scope === 'string' ? [scope] : [],
+    );
+    expect(requiredScopes.length).toBeGreaterThan(5);
+    expect(requiredScopes.filter((scope) => !allows([scope], scope))).toEqual([]);
   });
 });
 

@@ -72,15 +72,15 @@ describe('a stranger', () => {
   ];
 
   test('learns the same from every bad token', async () => {
-    const said = new Set<string>();
+    const bodies = new Set<string>();
     for (const [, headers, path] of bad) {
       const reply = await api.ask(path, { token: undefined, headers });
       expect(reply.headers['www-authenticate']).toBe('Bearer realm="ductile"');
       const { request_id: _, ...rest } = reply.body;
-      said.add(JSON.stringify([reply.status, rest]));
+      bodies.add(JSON.stringify([reply.status, rest]));
     }
-    expect([...said]).toHaveLength(1);
-    expect([...said][0]).toContain('401');
+    expect([...bodies]).toHaveLength(1);
+    expect([...bodies][0]).toContain('401');
   });
 
   test('is refused with two tokens', async () => {
@@ -192,12 +192,12 @@ test('guesses are throttled after a while; a known token is not', async () => {
   const guessed = await startApi({ api: { auth: { tokens } } });
   const guess = (path: string) => guessed.ask(path, { token: 'a-guess' });
   expect((await guessed.ask('/jobs')).status).toBe(200);
-  const said = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 2 * limits.wrongTokensMax }, () => guess('/jobs')),
   );
-  const refused = said.find(({ status }) => status === 429);
+  const refused = responses.find(({ status }) => status === 429);
   if (refused === undefined) throw new Error('nobody was stopped');
-  expect(said.filter(({ status }) => status === 401).length).toBeGreaterThan(0);
+  expect(responses.filter(({ status }) => status === 401).length).toBeGreaterThan(0);
   expect(refused.body['code']).toBe('TRIES_SPENT');
   expect(refused.headers['retry-after']).toBe('1');
   expect((await guess('/healthz')).status).toBe(200);

@@ -31,9 +31,9 @@ describe('the stored log lines', () => {
         note: 'ghp_hidden4hidden4hidden4hidden4',
       },
     });
-    const kept = JSON.stringify(ring.read({ limit: 1 }));
-    expect(kept).not.toMatch(/hidden|abcdefghijklmnop/);
-    expect(kept).toContain('[redacted]');
+    const text = JSON.stringify(ring.read({ limit: 1 }));
+    expect(text).not.toMatch(/hidden|abcdefghijklmnop/);
+    expect(text).toContain('[redacted]');
   });
 
   test("drop values that JSON can't hold", () => {

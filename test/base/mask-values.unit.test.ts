@@ -109,6 +109,6 @@ describe('a value of JSON without known values', () => {
 
 test('a number that a double can’t hold is masked where it is the secret, and kept where it is not', () => {
   const number = makeValueMask([{ value: '12345678901234567890', shown: '[it]' }]);
-  const given = parseJson('{"a":12345678901234567890,"b":[12345678901234567891]}') as Json;
-  expect(JSON.stringify(number.json(given))).toBe('{"a":"[it]","b":[12345678901234567891]}');
+  const input = parseJson('{"a":12345678901234567890,"b":[12345678901234567891]}') as Json;
+  expect(JSON.stringify(number.json(input))).toBe('{"a":"[it]","b":[12345678901234567891]}');
 });

@@ -194,14 +194,14 @@ function wordsOf({
     if (Array.isArray(value)) return value.join(',');
     return typeof value === 'string' ? value : JSON.stringify(value);
   };
-  const given = positionals.flatMap((field) => (field in input ? [text(input[field])] : []));
+  const values = positionals.flatMap((field) => (field in input ? [text(input[field])] : []));
   const rest = Object.entries(input).filter(([field]) => !positionals.includes(field));
   const options = rest.flatMap(([field, value]) => {
     const [, flag = `--${field.replaceAll('_', '-')}`] =
       /(--[a-z-]+)/.exec(flags[field] ?? '') ?? [];
     return value === true ? [flag] : [flag, text(value)];
   });
-  return [noun, action, ...given, ...options];
+  return [noun, action, ...values, ...options];
 }
 
 function parse(text: string): JsonObject {
@@ -210,11 +210,11 @@ function parse(text: string): JsonObject {
 
 /** A new command that needs something has to be named above, or it would be tried with nothing. */
 test('every command that requires an argument has one here', () => {
-  const given = inputs();
+  const inputByName = inputs();
   const missing = commands.flatMap(({ name, fields, secrets }) =>
     fields
       .filter(({ field, required }) => required && !secrets.includes(field))
-      .filter(({ field }) => !(name in untried) && !(field in (given[name] ?? {})))
+      .filter(({ field }) => !(name in untried) && !(field in (inputByName[name] ?? {})))
       .map(({ field }) => `${name}: ${field}`),
   );
   expect(missing).toEqual([]);
@@ -341,13 +341,16 @@ describe('a tool', () => {
     const all = inputs();
     const large: unknown[] = [];
     for (const { name, effect } of tried) {
-      const given = { ...all[name], ...(effect === 'read' ? {} : { dry_run: true }) };
-      const { text, data } = await agent.call(name.replaceAll(/[.-]/g, '_'), given);
+      const operationInput = { ...all[name], ...(effect === 'read' ? {} : { dry_run: true }) };
+      const { text, data } = await agent.call(name.replaceAll(/[.-]/g, '_'), operationInput);
       if (Buffer.byteLength(text) > limits.resultBytes) large.push([name, text.length]);
       const { error } = data as { error?: { code: string } };
       expect([name, error?.code]).not.toEqual([name, 'INPUT_INVALID']);
       if (effect === 'read') continue;
-      const both = await agent.call(name.replaceAll(/[.-]/g, '_'), { ...given, apply: true });
+      const both = await agent.call(name.replaceAll(/[.-]/g, '_'), {
+        ...operationInput,
+        apply: true,
+      });
       expect([name, both.data['error']]).toMatchObject([
         name,
         { message: 'dry_run and apply exclude each other' },

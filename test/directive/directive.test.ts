@@ -245,7 +245,7 @@ describe.each(databases)('many jobs at once on %s', (database) => {
     await pause(engine);
     const ids: string[] = [];
     for (let n = 0; n < 5; n += 1) ids.push(await submit('one'));
-    const kept = await submit('two');
+    const jobId = await submit('two');
     const filter = { plugin: 'one', status: ['queued'] };
     const { plan } = await ask(engine, 'job.cancel', filter, { dryRun: true });
     expect(plan).toEqual([
@@ -257,7 +257,7 @@ describe.each(databases)('many jobs at once on %s', (database) => {
     expect((await ledger.jobs.find(ids[0] ?? ''))?.status).toBe('cancelled');
     const rest = await ask(engine, 'job.cancel', filter);
     expect(rest.result).toEqual({ jobs: 3, cancelled: 3 });
-    expect((await ledger.jobs.find(kept))?.status).toBe('queued');
+    expect((await ledger.jobs.find(jobId))?.status).toBe('queued');
   });
 
   test('are retried once, and not those that failed because of it', async () => {
@@ -299,13 +299,13 @@ describe.each(databases)('a token on %s', (database) => {
     expect(await engine.tokens.find(next)).toEqual(principal);
     await ask(engine, 'token.revoke', { token: 'deploy' });
     expect(await engine.tokens.find(next)).toBeUndefined();
-    const kept = JSON.stringify([
+    const stored = JSON.stringify([
       await ledger.directives.list({ limit: 9 }),
       await ledger.signals.list({ limit: 9 }),
       await ledger.tokens.list(),
       records,
     ]);
-    for (const secret of [text, next]) expect(kept).not.toContain(secret);
+    for (const secret of [text, next]) expect(stored).not.toContain(secret);
     await close();
   });
 

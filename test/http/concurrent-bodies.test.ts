@@ -86,9 +86,9 @@ test('an accepted or aborted request frees its room', async () => {
     gone.socket.destroy();
     await gone.response;
   }
-  const kept = await begin(port, 50_000);
+  const sender = await begin(port, 50_000);
   const other = await begin(port, 39_000);
-  kept.socket.write('x'.repeat(10_000));
+  sender.socket.write('x'.repeat(10_000));
   other.socket.end();
-  expect(await kept.response).toContain(`took ${BODY}`);
+  expect(await sender.response).toContain(`took ${BODY}`);
 });

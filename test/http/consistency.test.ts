@@ -174,10 +174,10 @@ describe('names of fields', () => {
 test('events can be streamed as `message`, which a browser gives to onmessage', async () => {
   await post('/signals', { type: 'plain.message', source: 'test' });
   const token = 'authorization: Bearer owner-token-0123456789abcdef';
-  const asked = (query: string) =>
+  const request = (query: string) =>
     `GET /events?after=start&type=plain.message${query} HTTP/1.1\r\nhost: 127.0.0.1\r\n${token}\r\n\r\n`;
-  expect(await api.raw(asked(''), /plain\.message"/)).toContain('event: plain.message\n');
-  const plain = await api.raw(asked('&message=true'), /plain\.message"/);
+  expect(await api.raw(request(''), /plain\.message"/)).toContain('event: plain.message\n');
+  const plain = await api.raw(request('&message=true'), /plain\.message"/);
   expect(plain).not.toContain('event:');
   expect(plain).toMatch(/\ndata: \{[^\n]*"type":"plain\.message"/);
 });

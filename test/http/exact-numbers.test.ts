@@ -96,9 +96,9 @@ echo "{\"status\":\"ok\",\"result\":\"done\",\"state_updates\":{\"list\":$list}}
     },
   });
   onTestFinished(() => api.close());
-  const asked = (plugin: string): Promise<string> =>
+  const readRequest = (plugin: string): Promise<string> =>
     readFile(join(place, `asked-${plugin}`), 'utf8').catch(() => '');
-  return { api, asked };
+  return { api, asked: readRequest };
 }
 
 function expectAll(text: string): void {

@@ -87,13 +87,13 @@ describe.each(databases)('halted runs on %s', (kind) => {
 describe.each(databases)('a step that waits for a person on %s', (kind) => {
   test('is announced once, in the transaction that begins the wait', async () => {
     const { ledger } = await openBench(kind);
-    const told = await define(ledger, [task('bell')]);
+    const result = await define(ledger, [task('bell')]);
     const requests: RunHalt[] = [];
     ledger.provideRules({
       followApproval: (question) => {
         requests.push(question);
         const cause = { sourceEventId: question.signal.id };
-        return { jobs: [draft({ plugin: 'pager', ...cause })], runs: [runOf(told, {}, cause)] };
+        return { jobs: [draft({ plugin: 'pager', ...cause })], runs: [runOf(result, {}, cause)] };
       },
     });
     const graph = await define(ledger, [
@@ -117,7 +117,7 @@ describe.each(databases)('a step that waits for a person on %s', (kind) => {
     expect(only(await ledger.jobs.list({ plugin: 'pager', limit: 5 })).sourceEventId).toBe(
       signal.id,
     );
-    expect(await carryOn(ledger, told)).toBe(1);
+    expect(await carryOn(ledger, result)).toBe(1);
 
     await decide(ledger, run.id, 'ok', true);
     await advanceAll(ledger);

@@ -58,11 +58,11 @@ test("callers that see everything don't share with the others, and the others sh
   const share = makeSharedFindings<string>();
   const examine = ({ principal, engine }: Context): Promise<string> =>
     Promise.resolve(`${principal.actor} ${engine.ledger === ledger ? 'bare' : 'veiled'}`);
-  const asked = [
+  const requests = [
     contextOf(['*'], 'owner'),
     contextOf(['system:ro'], 'ann'),
     contextOf(['system:ro'], 'bob'),
   ];
-  const seen = await Promise.all(asked.map((context) => share(context, examine)));
+  const seen = await Promise.all(requests.map((context) => share(context, examine)));
   expect(seen).toEqual(['owner bare', 'anonymous veiled', 'anonymous veiled']);
 });

@@ -110,8 +110,8 @@ describe.each(databases)('a dedupe key on %s', (database) => {
     const place = await makePlace({ database, plugins: { worker: { program } } });
     const { engine, submit, ended } = await place.start();
     const running = await submit('worker', {}, { dedupeKey: 'k' });
-    const wanted = { plugin: 'worker', command: 'poll', payload: {}, actor: 'test' };
-    const wish = { ...wanted, submittedBy: 'api', dedupeKey: 'k' } as const;
+    const request = { plugin: 'worker', command: 'poll', payload: {}, actor: 'test' };
+    const wish = { ...request, submittedBy: 'api', dedupeKey: 'k' } as const;
     const once = await engine.submit({ ...wish, dedupeTtlMs: 60_000 });
     expect(once).toMatchObject({ duplicateOf: running });
     const later = await engine.submit(wish);

@@ -25,14 +25,14 @@ const LONG_MS = 30_000;
 /** The ids of the notifications that a ledger gets after it started to listen. */
 async function listen(ledger: Ledger): Promise<string[]> {
   const notified: string[] = [];
-  const heard = vi.fn<() => void>();
+  const listener = vi.fn<() => void>();
   ledger.onEnds((ids) => {
-    heard();
+    listener();
     notified.push(...(ids ?? []));
   });
   // A new listener is notified once without ids, because it may have missed some.
   if (ledger.kind === 'postgres')
-    await vi.waitFor(() => expect(heard).toHaveBeenCalled(), patience);
+    await vi.waitFor(() => expect(listener).toHaveBeenCalled(), patience);
   return notified;
 }
 

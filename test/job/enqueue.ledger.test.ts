@@ -183,9 +183,9 @@ describe.each(databases)('enqueue on %s', (kind) => {
 
   test('many callers at once are all answered, each for its own', async () => {
     const { ledger } = await openBench(kind);
-    const wanted = range(200).map(() => draft());
-    const answers = await Promise.all(wanted.map((one) => ledger.jobs.enqueue({ jobs: [one] })));
-    expect(answers.map((answer) => only(answer).jobId)).toEqual(wanted.map(({ id }) => id));
+    const drafts = range(200).map(() => draft());
+    const answers = await Promise.all(drafts.map((one) => ledger.jobs.enqueue({ jobs: [one] })));
+    expect(answers.map((answer) => only(answer).jobId)).toEqual(drafts.map(({ id }) => id));
     expect(await ledger.jobs.countQueue()).toMatchObject({ ready: 200, delayed: 0, running: 0 });
   });
 
@@ -193,11 +193,11 @@ describe.each(databases)('enqueue on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const cause = await startOne(ledger, 'p1');
     const bad = { jobs: [draft()], signals: [signalOf(cause), signalOf(cause)] };
-    const wanted = range(5).map(() => draft());
+    const drafts = range(5).map(() => draft());
     const [a, b, refused, c, d, e] = await Promise.allSettled([
-      ...wanted.slice(0, 2).map((one) => ledger.jobs.enqueue({ jobs: [one] })),
+      ...drafts.slice(0, 2).map((one) => ledger.jobs.enqueue({ jobs: [one] })),
       ledger.jobs.enqueue(bad),
-      ...wanted.slice(2).map((one) => ledger.jobs.enqueue({ jobs: [one] })),
+      ...drafts.slice(2).map((one) => ledger.jobs.enqueue({ jobs: [one] })),
     ]);
     expect(refused?.status).toBe('rejected');
     expect([a, b, c, d, e].map((one) => one?.status)).toEqual(Array(5).fill('fulfilled'));

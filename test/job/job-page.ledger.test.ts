@@ -80,11 +80,11 @@ describe.each(databases)('pages of jobs on %s', (kind) => {
       for (const [at, choice] of combinations.entries()) {
         const order = at % 2 === 0 ? 'newest' : 'oldest';
         const all = await ledger.jobs.list({ ...choice, order, limit: ROWS });
-        const wanted = all.map(({ id }) => id);
+        const expected = all.map(({ id }) => id);
         const limit = 7 + (at % 40);
         expect({ choice, ids: await readAll(ledger, { ...choice, order, limit }) }).toEqual({
           choice,
-          ids: wanted,
+          ids: expected,
         });
         // Cut short again and again, the pages still have everything.
         expect({
@@ -92,11 +92,11 @@ describe.each(databases)('pages of jobs on %s', (kind) => {
           ids: await readAll(ledger, { ...choice, order, limit: 3, visitMax: 20 }),
         }).toEqual({
           choice,
-          ids: wanted,
+          ids: expected,
         });
         expect({ choice, ...(await ledger.jobs.countPage({ ...choice, limit: 1 })) }).toEqual({
           choice,
-          count: wanted.length,
+          count: expected.length,
           isExact: true,
         });
       }

@@ -250,8 +250,8 @@ describe.each(databases)('pruning on %s', (kind) => {
       return counts;
     };
     expect(await pruneAll(bench, 'attempts', 10)).toBe(10);
-    const kept = claimed.slice(0, 15).map(({ id }) => id);
-    expect((await ledger.attempts.list({ limit: 100 })).map(({ jobId }) => jobId)).toEqual(kept);
+    const recent = claimed.slice(0, 15).map(({ id }) => id);
+    expect((await ledger.attempts.list({ limit: 100 })).map(({ jobId }) => jobId)).toEqual(recent);
     expect(await steps('attempts')).toEqual([10, 5, 0]);
     expect(await steps('jobs')).toEqual([10, 10, 5, 0]);
     expect(await steps('signals')).toEqual([10, 10, 5, 0]);

@@ -32,10 +32,10 @@ describe.each(databases)('a trigger on %s', (database) => {
     });
     const { engine, ended } = await place.start();
     const job = { ...request, plugin: 'worker', command: 'init' };
-    const given = await engine.trigger({ job, runs: [{ ...request, pipeline: 'flow' }] });
-    const initId = given.job?.duplicateOf ?? given.job?.jobId ?? '';
+    const result = await engine.trigger({ job, runs: [{ ...request, pipeline: 'flow' }] });
+    const initId = result.job?.duplicateOf ?? result.job?.jobId ?? '';
     expect(await ended(initId)).toMatchObject({ command: 'init', status: 'succeeded' });
-    const run = await engine.waitForRun(given.runs[0]?.runId ?? '', patienceMs);
+    const run = await engine.waitForRun(result.runs[0]?.runId ?? '', patienceMs);
     expect(run.status).toBe('succeeded');
     const alone = await engine.trigger({ job, runs: [] });
     expect(alone.runs).toEqual([]);

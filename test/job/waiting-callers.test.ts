@@ -18,15 +18,15 @@ test.each(databases)(
     const { engine, ledger } = await place.start();
     const awaitEnd = vi.spyOn(ledger, 'awaitEnd');
     const context = { engine, principal: ownerOf('api:test'), submittedBy: 'api' } as const;
-    const wanted = { plugin: 'worker', command: 'poll' };
-    const waited = await invoke(runPlugin, context, { ...wanted, wait: '10s' });
+    const request = { plugin: 'worker', command: 'poll' };
+    const waited = await invoke(runPlugin, context, { ...request, wait: '10s' });
     const job = await ledger.jobs.find(String(waited['job_id']));
     expect(job).toMatchObject({ status: 'succeeded', awaitedBy: ledger.listener });
     const answer = await invoke(runPipeline, context, { pipeline: 'one', wait: '10s' });
     const run = await ledger.runs.find(String(answer['run_id']));
     expect(run).toMatchObject({ status: 'succeeded', awaitedBy: ledger.listener });
     expect(awaitEnd).not.toHaveBeenCalled();
-    const unwaited = await invoke(runPlugin, context, wanted);
+    const unwaited = await invoke(runPlugin, context, request);
     expect(await ledger.jobs.find(String(unwaited['job_id']))).toMatchObject({ awaitedBy: null });
   },
 );

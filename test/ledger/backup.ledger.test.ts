@@ -23,10 +23,10 @@ import {
 /** A ledger with something in every table. */
 async function fill(ledger: Ledger, jobs: number): Promise<void> {
   const contexts = [{ id: 'context', accumulated: '{"bag":"ä"}' }];
-  const wanted = range(jobs).map((index) =>
+  const drafts = range(jobs).map((index) =>
     draft({ dedupe: strict(`key ${index}`), eventContextId: 'context', payload: `{"n":${index}}` }),
   );
-  await ledger.jobs.enqueue({ jobs: wanted, contexts });
+  await ledger.jobs.enqueue({ jobs: drafts, contexts });
   const claimed = await claimAs(ledger, 'p1', { slots: Math.ceil(jobs / 2) });
   const [delayed, ...others] = claimed;
   if (delayed !== undefined) await settleOne(ledger, retryLater(delayed));

@@ -28,20 +28,20 @@ describe.each(databases)('hints on %s', (kind) => {
 describe('hints between hosts', () => {
   /** Counts the hints that a ledger gets, once it is known to listen. */
   async function listen(ledger: Awaited<ReturnType<typeof openLedger>>) {
-    const heard = vi.fn<() => void>();
-    ledger.onHint(heard);
+    const listener = vi.fn<() => void>();
+    ledger.onHint(listener);
     // A new listener gets one hint, because earlier ones may have been lost.
-    await vi.waitFor(() => expect(heard).toHaveBeenCalled(), patience);
-    heard.mockClear();
-    return heard;
+    await vi.waitFor(() => expect(listener).toHaveBeenCalled(), patience);
+    listener.mockClear();
+    return listener;
   }
 
   test('reach the other host, and many hints are merged into few', async () => {
     const { ledger, open } = await openBench('postgres');
-    const heard = await listen(await open());
+    const listener = await listen(await open());
     range(100).forEach(() => ledger.hint());
-    await vi.waitFor(() => expect(heard).toHaveBeenCalled(), patience);
-    expect(heard.mock.calls.length).toBeLessThan(10);
+    await vi.waitFor(() => expect(listener).toHaveBeenCalled(), patience);
+    expect(listener.mock.calls.length).toBeLessThan(10);
   });
 
   test('do not reach another ledger', async () => {
@@ -56,15 +56,15 @@ describe('hints between hosts', () => {
 
   test('arrive again after the listening connection was lost', async () => {
     const { ledger, open, sql } = await openBench('postgres');
-    const heard = await listen(await open());
+    const listener = await listen(await open());
     const killed = await sql(`select pg_terminate_backend(pid) as done from pg_stat_activity
       where application_name = 'ductile-listen' and datname = current_database()`);
     expect(killed).toHaveLength(1);
     // After it reconnects, it gets one hint, and then hints arrive as before.
-    await vi.waitFor(() => expect(heard).toHaveBeenCalled(), patience);
-    heard.mockClear();
+    await vi.waitFor(() => expect(listener).toHaveBeenCalled(), patience);
+    listener.mockClear();
     ledger.hint();
-    await vi.waitFor(() => expect(heard).toHaveBeenCalled(), patience);
+    await vi.waitFor(() => expect(listener).toHaveBeenCalled(), patience);
   });
 
   test('work in a schema with the longest possible name', async () => {
@@ -83,8 +83,8 @@ describe('hints between hosts', () => {
     });
     const [one, two] = ledgers;
     if (one === undefined || two === undefined) throw new Error('two were opened');
-    const heard = await listen(two);
+    const listener = await listen(two);
     one.hint();
-    await vi.waitFor(() => expect(heard).toHaveBeenCalled(), patience);
+    await vi.waitFor(() => expect(listener).toHaveBeenCalled(), patience);
   });
 });

@@ -26,6 +26,6 @@ test('a connection that is ended with its welcome is an outage and not the end o
   const { port } = server.address() as AddressInfo;
   const store = openPostgres(`postgres://someone@127.0.0.1:${port}/ledger`, 'ledger');
   onTestFinished(() => store.close());
-  const asked = store.read((session) => session.run('select 1'));
-  await expect(asked).rejects.toMatchObject({ code: 'LEDGER_UNAVAILABLE' });
+  const pending = store.read((session) => session.run('select 1'));
+  await expect(pending).rejects.toMatchObject({ code: 'LEDGER_UNAVAILABLE' });
 });

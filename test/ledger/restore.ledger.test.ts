@@ -224,11 +224,11 @@ describe("a backup that can't be restored", () => {
   test('leaves the ledger in its place when there is no room for the copy', async () => {
     const { from } = await makeBackup('sqlite');
     const { path, place } = await makeFile();
-    const wanted = await fillOne(place);
+    const expected = await fillOne(place);
     await mkdir(`${path}.partial/in-the-way`, { recursive: true });
     await expect(restoreLedger(from, place)).rejects.toThrow();
     const kept = await openRestored(place);
-    expect((await kept.jobs.find(wanted))?.status).toBe('queued');
+    expect((await kept.jobs.find(expected))?.status).toBe('queued');
   });
 });
 
@@ -304,10 +304,10 @@ test.runIf(process.getuid?.() === 0)('root leaves the file to whom the place bel
 
 test('a file restored from itself is the same record, paused', async () => {
   const { path, place } = await makeFile();
-  const wanted = await fillOne(place);
+  const expected = await fillOne(place);
   await restoreLedger(path, place);
   const restored = await openRestored(place);
-  expect((await restored.jobs.find(wanted))?.status).toBe('queued');
+  expect((await restored.jobs.find(expected))?.status).toBe('queued');
   expect(await restored.meta.read('paused')).toBe('1');
 });
 

@@ -295,7 +295,7 @@ test('a check of the whole file blocks no other work', async () => {
     expect(await check().finally(() => clearInterval(turning))).toEqual([]);
     expect(turns).toBeGreaterThan(0);
   }
-  const given = ledger.check().catch((error: unknown) => error);
+  const pending = ledger.check().catch((error: unknown) => error);
   await ledger.close();
-  expect(await given).toSatisfy((found) => Array.isArray(found) || found instanceof Error);
+  expect(await pending).toSatisfy((found) => Array.isArray(found) || found instanceof Error);
 });

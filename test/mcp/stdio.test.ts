@@ -47,8 +47,8 @@ test('a number that a double can’t hold reaches the plugin, and lines that are
   const { directory } = await makePlace({
     plugins: { echo: { program: notesRequest, commands: '{poll: {type: read}}' } },
   });
-  const given = '{"payload":{"id":12345678901234567890}}';
-  const call = `{"name":"run_echo_poll","arguments":${given}}`;
+  const input = '{"payload":{"id":12345678901234567890}}';
+  const call = `{"name":"run_echo_poll","arguments":${input}}`;
   const answers = await askAndClose(['--config', directory], (lines) => [
     ...lines.slice(0, 2),
     'not JSON',

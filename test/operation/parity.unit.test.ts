@@ -39,9 +39,9 @@ test('no list has the address of something that people name, unless nothing may 
 test('commands and their short spellings are unique', () => {
   const nouns = new Set(operations.map(({ name }) => name.split('.')[0]));
   const aliases = operations.flatMap(({ cli }) => (isOffered(cli) ? [cli.alias?.name] : []));
-  const given = aliases.filter((name) => name !== undefined);
-  expect(given.length).toBeGreaterThan(0);
-  expect(new Set(given).size).toBe(given.length);
+  const named = aliases.filter((name) => name !== undefined);
+  expect(named.length).toBeGreaterThan(0);
+  expect(new Set(named).size).toBe(named.length);
   // A word after `run` that isn't an action of the noun is the name of a plugin.
   const both = operations.filter(({ cli }) => isOffered(cli) && nouns.has(cli.alias?.name ?? ''));
   expect(both.map(({ name }) => name)).toEqual(['plugin.run']);

@@ -37,8 +37,8 @@ describe.each(databases)('packages over the API on %s', { timeout: 180_000 }, (d
     const { body } = await api.ask('/packages');
     const mine = (body['packages'] as { slug: string }[]).filter(({ slug }) => slug === 'greeter');
     expect(mine).toMatchObject([{ version: '1.0.0', installed: null, status: null }]);
-    const said = (body['problems'] as { message: string }[]).map(({ message }) => message);
-    expect(said).toEqual([expect.stringContaining('script would be code')]);
+    const messages = (body['problems'] as { message: string }[]).map(({ message }) => message);
+    expect(messages).toEqual([expect.stringContaining('script would be code')]);
     const shown = await api.ask('/packages/greeter');
     expect(shown.body).toMatchObject({
       requires: [{ plugin: 'echo', commands: ['poll'], version: null }],

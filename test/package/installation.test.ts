@@ -37,8 +37,8 @@ describe.each(databases)('an installation on %s', (database) => {
       expect(done).toMatchObject({ status: 'completed', repeated: false });
       expect(engine.catalog.plugins.has(name)).toBe(true);
       const again = await upgrade({ dryRun: true });
-      const said = `It is directive ${done.id ?? ''} already, which is completed; nothing would change.`;
-      expect(again).toMatchObject({ id: null, plan: [said] });
+      const message = `It is directive ${done.id ?? ''} already, which is completed; nothing would change.`;
+      expect(again).toMatchObject({ id: null, plan: [message] });
       expect(await upgrade()).toMatchObject({ id: done.id, repeated: true });
     }
     expect(await ledger.directives.list({ type: 'package.upgrade', limit: 9 })).toHaveLength(2);

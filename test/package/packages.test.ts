@@ -141,8 +141,8 @@ describe.each(databases)('packages on %s', (database) => {
         : '';
     };
     const slugs = Object.keys(wrong);
-    const said = await Promise.all(slugs.map((slug) => refuse({ package_slug: slug })));
-    expect(said).toEqual([
+    const results = await Promise.all(slugs.map((slug) => refuse({ package_slug: slug })));
+    expect(results).toEqual([
       'PACKAGE_REFUSED it asks for the plugin wroker, which is in no plugin root',
       'PACKAGE_REFUSED it asks for the command dance, which the plugin worker does not have',
       'PACKAGE_REFUSED it asks for worker >=2.0.0, and 1.0.0 is here',

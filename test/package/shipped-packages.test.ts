@@ -121,8 +121,8 @@ test('folder-notify reports a file that was put there', { timeout }, async () =>
   });
   await writeFile(join(folder, 'a.txt'), 'hello');
   const lines = await eventually('it has told', async () => {
-    const told = await linesOf(file);
-    return told.length > 0 ? told : undefined;
+    const printed = await linesOf(file);
+    return printed.length > 0 ? printed : undefined;
   });
   expect(lines).toEqual(['New file: a.txt (5 bytes)']);
 });
@@ -138,8 +138,8 @@ test('page-changes reports a changed page', { timeout }, async () => {
   await eventually('it was told once', async () => (await linesOf(file)).length === 1);
   page = 'other';
   const lines = await eventually('it was told again', async () => {
-    const told = await linesOf(file);
-    return told.length > 1 ? told : undefined;
+    const printed = await linesOf(file);
+    return printed.length > 1 ? printed : undefined;
   });
   expect(lines.at(-1)).toContain('has changed (5 bytes)');
 });
@@ -165,8 +165,8 @@ test(
     });
     status = 200;
     const lines = await eventually('it is up', async () => {
-      const told = await linesOf(file);
-      return told.some((line) => line.endsWith('up again')) ? told : undefined;
+      const printed = await linesOf(file);
+      return printed.some((line) => line.endsWith('up again')) ? printed : undefined;
     });
     expect(lines).toEqual([
       `${server.url} is down: 2 failures in a row`,

@@ -60,8 +60,14 @@ describe('a task', () => {
   });
 
   test('gets the fields of `with`, which do not stay in the payload', () => {
-    const given = graph([task('a', { with: { to: ref('payload.user.mail'), n: { value: 1 } } })]);
-    const { landing } = advance(given, at('a', { n: 0 }, { base: { user: { mail: 'm' } } }), start);
+    const taskGraph = graph([
+      task('a', { with: { to: ref('payload.user.mail'), n: { value: 1 } } }),
+    ]);
+    const { landing } = advance(
+      taskGraph,
+      at('a', { n: 0 }, { base: { user: { mail: 'm' } } }),
+      start,
+    );
     expect(landing).toMatchObject({ input: { n: 1, to: 'm' }, own: { n: 0 } });
   });
 
@@ -129,20 +135,20 @@ describe('a task', () => {
   });
 
   test('whose template misses a value halts and names the step, the path and what there is', () => {
-    const given = graph([task('a', { with: { to: ref('payload.user.mail') } })]);
+    const taskGraph = graph([task('a', { with: { to: ref('payload.user.mail') } })]);
     const user = { name: 'ada', email: 'a@b' };
-    const { landing } = advance(given, at('a', { user }), start);
+    const { landing } = advance(taskGraph, at('a', { user }), start);
     expect(landing).toMatchObject({ kind: 'halt', reason: 'invalid_transition' });
     expect(landing).toHaveProperty(
       'message',
       'step a: with.to: there is no payload.user.mail; payload.user has name, email',
     );
     const many = Object.fromEntries(Array.from({ length: 25 }, (_, n) => [`k${n}`, n]));
-    expect(advance(given, at('a', { user: many }), start).landing).toHaveProperty(
+    expect(advance(taskGraph, at('a', { user: many }), start).landing).toHaveProperty(
       'message',
       expect.stringMatching(/; payload\.user has k0, .*, k19 and 5 more$/),
     );
-    expect(advance(given, at('a', { user: 'ada' }), start).landing).toHaveProperty(
+    expect(advance(taskGraph, at('a', { user: 'ada' }), start).landing).toHaveProperty(
       'message',
       'step a: with.to: there is no payload.user.mail',
     );
@@ -324,16 +330,16 @@ describe('a foreach', () => {
   test('joins in the order of the elements, as the last step or not', () => {
     const joined = { kind: 'joined', block: 'foreach', outputs: ['{"n":0}', '{"n":1}'] } as const;
     const own = { a: 1, all: 'old' };
-    const wanted = { a: 1, all: [{ n: 0 }, { n: 1 }] };
-    expect(advance(flow, at('all', own), joined).landing).toMatchObject({ own: wanted });
+    const expected = { a: 1, all: [{ n: 0 }, { n: 1 }] };
+    expect(advance(flow, at('all', own), joined).landing).toMatchObject({ own: expected });
     const last = advance(only, at('all', own), joined);
-    expect(output(last)).toEqual(wanted);
+    expect(output(last)).toEqual(expected);
     expect(last.steps).toMatchObject([
-      { node: 'all', status: 'succeeded', output: JSON.stringify(wanted) },
+      { node: 'all', status: 'succeeded', output: JSON.stringify(expected) },
     ]);
-    expect(output(advance(only, at('all'), joined))).toEqual({ all: wanted.all });
+    expect(output(advance(only, at('all'), joined))).toEqual({ all: expected.all });
     const together = { ...joined, outputs: [joined.outputs.join(',')] };
-    expect(output(advance(only, at('all'), together))).toEqual({ all: wanted.all });
+    expect(output(advance(only, at('all'), together))).toEqual({ all: expected.all });
   });
 
   test("over a value that isn't a list, or over too many elements, halts before a branch starts", () => {

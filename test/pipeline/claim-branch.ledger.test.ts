@@ -112,8 +112,8 @@ describe.each(databases)('the claim of a branch on %s', (kind) => {
     for (const tries of [1, 2, 3, 20, 30]) {
       await bench.sql('update run_branches set due_at = ?, tries = ?', [LONG_AGO, tries - 1]);
       const { branchIds, token } = await claim(ledger);
-      const given = { branchId: only(branchIds), token, error: 'no luck', triesMax: 99 };
-      delays.push((await ledger.runs.releaseBranch(given)).dueInMs);
+      const failure = { branchId: only(branchIds), token, error: 'no luck', triesMax: 99 };
+      delays.push((await ledger.runs.releaseBranch(failure)).dueInMs);
       expect(await rootOf(bench, run.id)).toMatchObject({ claim_token: null, claimed_by: null });
     }
     const longest = 2 ** 12;
@@ -128,8 +128,8 @@ describe.each(databases)('the claim of a branch on %s', (kind) => {
       const { ledger } = bench;
       const { run } = await startBlock(ledger);
       const { branchIds, token } = await claim(ledger, 'p0');
-      const given = { branchId: only(branchIds), token, error: 'no luck', triesMax: 9 };
-      await ledger.runs.releaseBranch(given);
+      const failure = { branchId: only(branchIds), token, error: 'no luck', triesMax: 9 };
+      await ledger.runs.releaseBranch(failure);
       await bench.sql('update run_advancements set completed_at = ?', [LONG_AGO]);
       await bench.sql('update run_branches set due_at = ?', [LONG_AGO]);
       await claim(ledger, 'p1');

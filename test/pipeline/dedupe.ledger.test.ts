@@ -203,24 +203,24 @@ describe('a key that two hosts ask for at once', () => {
     await ask(ledger, graph, 'k', 0);
     await carryOn(ledger, graph);
     await sql(`update pipeline_runs set held_until = '2000-01-01T00:00:00.000Z'`);
-    const asked = await Promise.all(
+    const results = await Promise.all(
       range(20).map((n) => ask(n % 2 === 0 ? ledger : other, graph, 'k')),
     );
-    expect(asked.filter(({ duplicateOf }) => duplicateOf === undefined)).toHaveLength(1);
-    expect(new Set(asked.map(({ runId, duplicateOf }) => duplicateOf ?? runId)).size).toBe(1);
+    expect(results.filter(({ duplicateOf }) => duplicateOf === undefined)).toHaveLength(1);
+    expect(new Set(results.map(({ runId, duplicateOf }) => duplicateOf ?? runId)).size).toBe(1);
   });
 
   test('do not lock each other out with several keys in another order', async () => {
     const { ledger, other } = await openMeeting();
     const graph = await define(ledger, [task('a')]);
-    const asked = await Promise.all(
+    const results = await Promise.all(
       range(12).map((n) => {
         const keys = n % 2 === 0 ? ['x', 'y', 'z'] : ['z', 'y', 'x'];
         const runs = keys.map((key) => runOf(graph, {}, keyed(key)));
         return (n % 2 === 0 ? ledger : other).runs.start({ jobs: [], runs });
       }),
     );
-    const begun = asked.flatMap(({ runs }) => runs).filter((run) => !('duplicateOf' in run));
+    const begun = results.flatMap(({ runs }) => runs).filter((run) => !('duplicateOf' in run));
     expect(begun).toHaveLength(3);
   });
 });

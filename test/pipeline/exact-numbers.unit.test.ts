@@ -77,8 +77,8 @@ describe('a comparison', () => {
 });
 
 test('a template keeps them, alone and in text', () => {
-  const given = { whole: '{payload.int}', text: 'id {payload.near}', deep: '{payload.list.1}' };
-  const parsed = parseTemplate(given, ['payload']);
+  const templates = { whole: '{payload.int}', text: 'id {payload.near}', deep: '{payload.list.1}' };
+  const parsed = parseTemplate(templates, ['payload']);
   if (!parsed.ok) throw new Error('the template is not understood');
   expect(JSON.stringify(renderTemplate(parsed.template, scope))).toBe(
     '{"whole":12345678901234567890,"text":"id 9007199254740993","deep":12345678901234567890}',

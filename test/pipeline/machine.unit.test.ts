@@ -92,9 +92,9 @@ test('a simulation reports what would run next and why, and stops at its limits'
   ] as const;
   const flow = graph(lay(list, '', null));
   const request = { graph: flow, payload: {}, context: {}, stepsMax: 100, charsMax: 100_000 };
-  const asked = simulateRun({ ...request, answer: () => undefined });
-  expect(asked).toMatchObject({ status: 'open', steps: [] });
-  expect(asked.next).toMatchObject([{ node: 'get', why: 'it is the first step', input: {} }]);
+  const unanswered = simulateRun({ ...request, answer: () => undefined });
+  expect(unanswered).toMatchObject({ status: 'open', steps: [] });
+  expect(unanswered.next).toMatchObject([{ node: 'get', why: 'it is the first step', input: {} }]);
 
   const items = ['a', 'b'];
   const begun = simulateRun({

@@ -111,8 +111,8 @@ describe.each(databases)('pipelines on %s', (kind) => {
       events: step === 'b' ? [{ items: [2] }] : [],
       result: 'ok',
     });
-    const asked = await carryOn(ledger, graph, play, [0]);
-    expect(asked.map(([step]) => step)).toEqual(['a', 'b']);
+    const waiting = await carryOn(ledger, graph, play, [0]);
+    expect(waiting.map(([step]) => step)).toEqual(['a', 'b']);
     expect(JSON.parse((await findRun(ledger, id)).output ?? 'null')).toEqual({
       items: [1],
       result: 'ok',

@@ -143,8 +143,8 @@ describe.each(databases)('a run on %s', (database) => {
       const output = outputOf(run) as { all: { result: string }[]; from: string };
       expect(output.all.map(({ result }) => result)).toEqual(items);
       expect(output.from).toBe('before');
-      const told = (await place.notes()).filter((line) => line.startsWith(`${width}-`));
-      expect(told.sort()).toEqual(items.map((item, index) => `${item} ${index} before`).sort());
+      const lines = (await place.notes()).filter((line) => line.startsWith(`${width}-`));
+      expect(lines.sort()).toEqual(items.map((item, index) => `${item} ${index} before`).sort());
     }
     expect(await instance.ledger.check()).toEqual([]);
   });

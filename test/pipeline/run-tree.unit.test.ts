@@ -109,8 +109,8 @@ test('a branch in progress is listed without a step of its own', () => {
       node: 'ok',
     }),
   ];
-  const asked = step('r.1.1', 'ok', 'approve', { status: 'waiting', completedAt: null });
-  expect(draw(branches, [step('r', 'a'), step('r.1.0', 'x'), asked])).toEqual([
+  const approval = step('r.1.1', 'ok', 'approve', { status: 'waiting', completedAt: null });
+  expect(draw(branches, [step('r', 'a'), step('r.1.0', 'x'), approval])).toEqual([
     'a task succeeded',
     'each step waiting',
     ' 0 branch running',

@@ -176,10 +176,10 @@ describe.each(databases)('on %s', (database) => {
 
     test('that is asked twice at once starts each of its targets once', async () => {
       const before = await Promise.all(['beside', 'beside-too'].map(countRuns));
-      const asked = await Promise.all(
+      const responses = await Promise.all(
         Array.from({ length: 8 }, () => trigger('teller/poll?dedupe_key=at-once')),
       );
-      expect(new Set(asked.map(({ body }) => body['job_id'])).size).toBe(1);
+      expect(new Set(responses.map(({ body }) => body['job_id'])).size).toBe(1);
       expect(await Promise.all(['beside', 'beside-too'].map(countRuns))).toEqual(
         before.map((count) => count + 1),
       );

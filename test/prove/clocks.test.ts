@@ -150,7 +150,7 @@ function expect(
     hour: '2-digit',
     minute: '2-digit',
   });
-  const wanted = hour * 60 + minute;
+  const dueMinutes = hour * 60 + minute;
   const counts = { daily: 0, weekday: 0, often: 0 };
   let last: { date: string; minutes: number } | undefined;
   let metOn = '';
@@ -162,8 +162,8 @@ function expect(
     const isNew = ms > start;
     if (isNew && minutes % every === 0) counts.often += 1;
     // A time that a day doesn't have fires right after it; one that it has twice fires once.
-    const isPassed = last?.date === date && last.minutes < wanted && minutes > wanted;
-    if (metOn !== date && (minutes === wanted || isPassed)) {
+    const isPassed = last?.date === date && last.minutes < dueMinutes && minutes > dueMinutes;
+    if (metOn !== date && (minutes === dueMinutes || isPassed)) {
       metOn = date;
       if (isNew) counts.daily += 1;
       if (isNew && !['Sat', 'Sun'].includes(get('weekday'))) counts.weekday += 1;

@@ -74,12 +74,12 @@ const response: Target = {
     });
     assertStorable(reply.raw);
     if (reply.kind !== 'ok') return assertFailure(reply);
-    const said = JSON.parse(input) as { readonly status: unknown };
-    assert.equal(said.status, 'ok');
+    const parsed = JSON.parse(input) as { readonly status: unknown };
+    assert.equal(parsed.status, 'ok');
     assert.notEqual(reply.result.trim(), '');
     assert.ok(reply.events.length <= limits.eventsPerAttemptMax);
-    const kept = [reply.events, reply.stateUpdates ?? null, reply.logs, reply.result];
-    assert.equal(describeUnsafeJson(kept, limits.jsonDepthMax + 4), undefined);
+    const fields = [reply.events, reply.stateUpdates ?? null, reply.logs, reply.result];
+    assert.equal(describeUnsafeJson(fields, limits.jsonDepthMax + 4), undefined);
     for (const { type, dedupeKey = '' } of reply.events) {
       assert.ok(type !== '' && Buffer.byteLength(type) <= limits.eventTypeBytesMax);
       assert.ok(Buffer.byteLength(dedupeKey) <= limits.dedupeKeyBytesMax);

@@ -154,7 +154,7 @@ const address: Target = {
     const places = router
       .find(segments)
       .flatMap((place) => [...place.routes.values()].map((route) => ({ place, route })));
-    const told = places.map(({ place, route }) => {
+    const outcomes = places.map(({ place, route }) => {
       const params = attempt(() => decodeSegments(readParams(place, segments)));
       const query = attempt(() => readQuery(input, route));
       if ('refused' in params) return params.refused;
@@ -164,7 +164,7 @@ const address: Target = {
       }
       return `ok ${Object.keys(params.value).length} ${Object.keys(query.value).length}`;
     });
-    return told.join(' ');
+    return outcomes.join(' ');
   },
 };
 

@@ -131,14 +131,14 @@ async function open(api: TestApi, bytes: string, isRead: boolean): Promise<Socke
 
 /** Kind 62: a token gets so many event streams, and others get theirs. */
 async function expectFewStreams(api: TestApi, look: () => Promise<void>): Promise<void> {
-  const asked = lines('GET /events HTTP/1.1', host, token);
+  const streamRequest = lines('GET /events HTTP/1.1', host, token);
   const count = 2 * limits.eventStreamsPerTokenMax;
   const sockets = Array.from({ length: count }, () =>
     connect(api.port, '127.0.0.1').on('error', () => undefined),
   );
   const statuses = await Promise.all(
     sockets.map(async (socket) => {
-      socket.write(asked);
+      socket.write(streamRequest);
       const [chunk] = (await once(socket, 'data')) as [Buffer];
       return chunk.toString('latin1').slice(9, 12);
     }),

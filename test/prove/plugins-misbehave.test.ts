@@ -84,14 +84,14 @@ async function tryOne(
   const tookMs = performance.now() - began;
   expect([name, neighbour.stdout.toString()]).toEqual([name, 'neighbour']);
   const reply = decodeResponse(end);
-  const said = reply.kind === 'ok' ? reply.result : reply.message;
-  expect([name, reply.kind, said]).toEqual([name, kind.reply, said]);
+  const text = reply.kind === 'ok' ? reply.result : reply.message;
+  expect([name, reply.kind, text]).toEqual([name, kind.reply, text]);
   if (kind.says !== undefined)
-    expect([name, said]).toEqual([name, expect.stringMatching(kind.says)]);
+    expect([name, text]).toEqual([name, expect.stringMatching(kind.says)]);
   if (reply.kind !== 'ok') expect([name, reply.retry]).toEqual([name, kind.retry ?? true]);
   if (kind.isSlow === true) lateMs.push(Math.max(0, tookMs - SLOW_MS));
   if (kind.hasFamily !== true) return;
-  const family = said.match(/\d+/g) ?? [];
+  const family = text.match(/\d+/g) ?? [];
   expect([name, family.length > 0]).toEqual([name, true]);
   for (const pid of family) await waitForDeath(Number(pid));
 }

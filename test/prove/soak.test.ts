@@ -16,8 +16,8 @@ const SEEDS_APART = 500_000_000;
 const installations = new Map<string, Installation>();
 
 beforeAll(async () => {
-  const wanted = isShort ? databases.slice(0, 1) : databases;
-  for (const database of wanted)
+  const chosen = isShort ? databases.slice(0, 1) : databases;
+  for (const database of chosen)
     installations.set(database, await openInstallation(database, KEEP));
 }, 120_000);
 

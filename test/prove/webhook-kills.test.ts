@@ -39,8 +39,8 @@ async function tryDeliveries({ index, random, isShort }: Trial): Promise<Figures
   const load = startDeliveries(body['secret'] as string, crashTest.client, () => server);
   for (let done = 0; done < kills; done += 1) {
     await server.ready;
-    const wanted = load.acknowledged + between(random, 1, takenMax);
-    await eventually('something was taken', () => load.acknowledged >= wanted, PATIENCE_MS);
+    const target = load.acknowledged + between(random, 1, takenMax);
+    await eventually('something was taken', () => load.acknowledged >= target, PATIENCE_MS);
     await sleep(between(random, ...workMs));
     await server.kill();
     server = crashTest.launch();

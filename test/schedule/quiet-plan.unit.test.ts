@@ -235,14 +235,14 @@ describe('any entry', () => {
         if (timing['cron'] === undefined || entry.jitter !== '0s') return;
         const on = make(entry, zone);
         const awake = passAll(timed({ ...timing, ...rest }, zone), at(from), toMs(from));
-        const wanted = awake.map(({ atMs }) => allowedFrom(on, atMs));
+        const expected = awake.map(({ atMs }) => allowedFrom(on, atMs));
         const passed = passAll(on, at(from), toMs(from));
         const done = passed.filter(({ fires }) => fires).map(({ atMs }) => atMs);
-        const kept = awake.filter(({ atMs }) => quietEnd(on, atMs) === undefined);
+        const allowed = awake.filter(({ atMs }) => quietEnd(on, atMs) === undefined);
         expect(done).toEqual(
           entry.quiet_action === 'defer'
-            ? [...new Set(wanted)].filter((ms) => ms <= toMs(from))
-            : kept.map(({ atMs }) => atMs),
+            ? [...new Set(expected)].filter((ms) => ms <= toMs(from))
+            : allowed.map(({ atMs }) => atMs),
         );
       }),
       { numRuns: 100, seed: 2 },

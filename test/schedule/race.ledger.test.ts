@@ -70,11 +70,11 @@ test('firing with cancel and settling the same job at once both succeed', async 
   const running = await startFired(ledger);
   await dueAgain(sql);
   const guard = { ifRunning: 'cancel', outstandingMax: 1 } as const;
-  const wanted = firing(only(await due(ledger)), { guard });
+  const firingRequest = firing(only(await due(ledger)), { guard });
   await barrier.hold('select 1 from circuit_breakers for update');
   const [fired, settled] = await runTogether(
     barrier,
-    () => ledger.schedules.fire({ now: NOW, firings: [wanted] }),
+    () => ledger.schedules.fire({ now: NOW, firings: [firingRequest] }),
     () => settleOne(other, succeed(running)),
   );
   expect(only(fired).verdict).toBe('fired');

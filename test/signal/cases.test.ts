@@ -7,7 +7,7 @@ import { python, succeeds } from '../support/plugin-program.ts';
 
 const fails = python('fail()');
 const dies = python('os.abort()');
-const told = python('note(json.dumps(request["event"])); ok()');
+const recorder = python('note(json.dumps(request["event"])); ok()');
 const paid = { type: 'order.paid', source: 'shop', data: { n: 1 }, actor: 'token:shop' };
 const retry = { retry: { max_attempts: 2, backoff_base: '10ms' } };
 const old = '2000-01-01T00:00:00.000Z';
@@ -17,7 +17,7 @@ describe.each(databases)('handlers on %s', (database) => {
     const place = await makePlace({
       database,
       plugins: {
-        mail: { program: told },
+        mail: { program: recorder },
         broken: { program: fails, settings: retry },
         dying: { program: dies, settings: retry },
       },
@@ -38,7 +38,7 @@ describe.each(databases)('handlers on %s', (database) => {
   test('S-23 S-24 a signal without handlers is kept, and a job does without its signal', async () => {
     const place = await makePlace({
       database,
-      plugins: { mail: { program: told } },
+      plugins: { mail: { program: recorder } },
       routes: [{ event_type: 'order.paid', to: 'mail' }],
     });
     const { engine, ledger, ended } = await place.start();

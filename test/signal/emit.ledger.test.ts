@@ -171,10 +171,10 @@ describe('two hosts that report the same at once', () => {
     const { ledger, open } = await openBench('postgres');
     const other = await open();
     const rounds = range(20).map(async (round) => {
-      const given = { dedupeKey: `k${round}`, sourceEventId: `e${round}` };
+      const keys = { dedupeKey: `k${round}`, sourceEventId: `e${round}` };
       const [one, two] = await Promise.all([
-        ledger.signals.emit([report(given, 1)]),
-        other.signals.emit([report(given, 1)]),
+        ledger.signals.emit([report(keys, 1)]),
+        other.signals.emit([report(keys, 1)]),
       ]);
       const recorded = [only(one.recorded), only(two.recorded)];
       expect(recorded.filter(({ created }) => created)).toHaveLength(1);

@@ -109,16 +109,16 @@ describe('a report', () => {
   test('has the role that its reporter had, and no other', () => {
     const request = { type: 'order.paid', source: 'shop', data: {} };
     const metadata = { actor_role: 'owner', trace_id: 't' };
-    const kept = (role?: string, given = {}): unknown =>
+    const readStored = (role?: string, given = {}): unknown =>
       JSON.parse(
         toSignalDraft({ ...request, metadata: given }, { ...reporter, actorRole: role }).metadata ??
           '',
       );
     const actor = 'token:shop';
-    expect(kept('member')).toEqual({ schema_version: 1, actor, actor_role: 'member' });
-    expect(kept(undefined)).toEqual({ schema_version: 1, actor });
-    expect(kept(undefined, metadata)).toEqual({ schema_version: 1, trace_id: 't', actor });
-    expect(kept('member', metadata)).toMatchObject({ actor_role: 'member' });
+    expect(readStored('member')).toEqual({ schema_version: 1, actor, actor_role: 'member' });
+    expect(readStored(undefined)).toEqual({ schema_version: 1, actor });
+    expect(readStored(undefined, metadata)).toEqual({ schema_version: 1, trace_id: 't', actor });
+    expect(readStored('member', metadata)).toMatchObject({ actor_role: 'member' });
   });
 
   test('does not pretend that something in it was masked, because it could not be replayed', () => {

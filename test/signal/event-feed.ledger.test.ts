@@ -193,13 +193,13 @@ describe.each(databases)('events on %s', (kind) => {
     await ledger.jobs.enqueue({ jobs: [], signals: types.map((type) => signal(type, large)) });
     const pages: string[][] = [];
     for (const bytes of [2500, 10]) {
-      const wanted = pages.flat().length + types.length;
+      const target = pages.flat().length + types.length;
       let place = START;
       await eventually('all were read', async () => {
         const { signals } = await ledger.events.list(place, { rows: 10, bytes });
         place = { ...place, signals: signals.end };
         if (signals.rows.length > 0) pages.push(signals.rows.map(({ type }) => type));
-        return !signals.isCut && pages.flat().length === wanted;
+        return !signals.isCut && pages.flat().length === target;
       });
     }
     expect(pages.map((page) => page.length)).toEqual([2, 2, 1, 1, 1, 1, 1, 1]);

@@ -41,9 +41,9 @@ describe('folded events', () => {
   });
 
   test('come on a stream, each counted once', async () => {
-    const asked = 'GET /events?fold=true&type=order.* HTTP/1.1\r\nhost: localhost\r\n';
+    const requestHead = 'GET /events?fold=true&type=order.* HTTP/1.1\r\nhost: localhost\r\n';
     const proof = `authorization: Bearer ${OWNER}\r\n\r\n`;
-    const reading = api.raw(asked + proof, /"n":13/);
+    const reading = api.raw(requestHead + proof, /"n":13/);
     await eventually('the stream is open', async () => {
       const { body } = await api.ask('/events?fold=true', {
         headers: { accept: 'application/json' },
@@ -62,9 +62,9 @@ describe('folded events', () => {
   test('cost one read in a beat, however many streams there are', async () => {
     const reads = vi.spyOn(api.server.instance.engine.ledger.events, 'list');
     const beganAt = Date.now();
-    const asked = 'GET /events?fold=true&type=order.* HTTP/1.1\r\nhost: localhost\r\n';
+    const requestHead = 'GET /events?fold=true&type=order.* HTTP/1.1\r\nhost: localhost\r\n';
     const proof = `authorization: Bearer ${OWNER}\r\n\r\n`;
-    const streams = Array.from({ length: 30 }, () => api.raw(asked + proof, /"n":99/));
+    const streams = Array.from({ length: 30 }, () => api.raw(requestHead + proof, /"n":99/));
     let isOver = false;
     const all = Promise.all(streams).finally(() => (isOver = true));
     // A stream may open after the first of them; all get one that comes later.

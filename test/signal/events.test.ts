@@ -113,8 +113,8 @@ describe.each(databases)('on %s', (database) => {
     const accepted = reader.frames.find(({ event }) => event === 'job.enqueued');
     expect(accepted?.data).toMatchObject({ job_id: body['job_id'], data: { plugin: 'teller' } });
     expect(accepted?.data['data']).not.toHaveProperty('payload');
-    const told = reader.frames.find(({ event }) => event === 'thing.told');
-    expect(told?.data).toMatchObject({ data: { n: 1 }, job_id: body['job_id'] });
+    const frame = reader.frames.find(({ event }) => event === 'thing.told');
+    expect(frame?.data).toMatchObject({ data: { n: 1 }, job_id: body['job_id'] });
     const ended = reader.frames.find(({ event }) => event === 'job.succeeded');
     expect(ended?.data['data']).toMatchObject({ plugin: 'teller', attempt: 1 });
     expect(ended?.data['data']).not.toHaveProperty('result');
@@ -270,11 +270,11 @@ test('a slow commit on PostgreSQL delays later events and is never lost', async 
 test('a token in the query is accepted for streams if the operator allows it', async () => {
   const api = await startApi({ api: { sse_query_token: true } });
   onTestFinished(() => api.close());
-  const asked = (path: string) =>
+  const open = (path: string) =>
     api.ask(path, { token: undefined, headers: { accept: 'application/json' } });
-  expect((await asked(`/events?token=${OWNER}`)).status).toBe(200);
-  expect((await asked('/events?token=wrong')).status).toBe(401);
-  expect((await asked(`/jobs?token=${OWNER}`)).status).toBe(401);
+  expect((await open(`/events?token=${OWNER}`)).status).toBe(200);
+  expect((await open('/events?token=wrong')).status).toBe(401);
+  expect((await open(`/jobs?token=${OWNER}`)).status).toBe(401);
   expect(JSON.stringify(api.records)).not.toContain(OWNER);
 });
 

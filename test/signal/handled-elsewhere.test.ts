@@ -25,9 +25,9 @@ test('the response and doctor say that another live host would have handled it',
   const varied = await place.vary({ plugins, routes });
   const having = await varied.start();
   expect(await emit(having, 'order.paid')).toMatchObject({ created: true, handlers: 1 });
-  const told = await emit(without, 'order.paid');
-  expect(told).toMatchObject({ created: true, handlers: 0 });
-  expect(told['warning']).toContain('order.paid');
+  const emitted = await emit(without, 'order.paid');
+  expect(emitted).toMatchObject({ created: true, handlers: 0 });
+  expect(emitted['warning']).toContain('order.paid');
   const unknown = await emit(without, 'order.lost');
   expect(unknown).toMatchObject({ handlers: 0 });
   expect(unknown['warning']).toBeUndefined();

@@ -64,9 +64,9 @@ describe.each(databases)('a step of a replay on %s', (kind) => {
     const { ledger, directive, step } = await open();
     await ledger.signals.replay(step());
     await ledger.directives.release(directive);
-    const given = await ledger.directives.find(directive.id);
-    expect(given).toMatchObject({ status: 'requested', attempt: 0, startedAt: null });
-    expect(given?.progress).not.toBeNull();
+    const stored = await ledger.directives.find(directive.id);
+    expect(stored).toMatchObject({ status: 'requested', attempt: 0, startedAt: null });
+    expect(stored?.progress).not.toBeNull();
     expect(await ledger.signals.replay(step({ cursor: 99 }))).toBeUndefined();
     expect(await ledger.directives.listDue(['signal.replay'], 9)).toHaveLength(1);
   });

@@ -24,14 +24,14 @@ const thanks = {
   if: { path: 'payload.amount', op: 'gt', value: 10 },
   steps: [{ id: 'thank', uses: 'other.poll' }],
 };
-const told = python('note(json.dumps(request["event"])); ok()');
+const recorder = python('note(json.dumps(request["event"])); ok()');
 
 describe.each(databases)('a signal from outside on %s', (database) => {
   test('goes to its routes and pipelines, and what they emit is of its chain', async () => {
     const emits = python('ok(events=[{"type": "thanks.sent", "payload": {}}])');
     const place = await makePlace({
       database,
-      plugins: { mail: { program: told }, other: { program: emits } },
+      plugins: { mail: { program: recorder }, other: { program: emits } },
       routes,
       pipelines: [thanks],
     });

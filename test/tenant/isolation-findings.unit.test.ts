@@ -8,9 +8,11 @@ import type { IsolationState } from '../../src/plugin/isolation.ts';
 import { makeConfigTree } from '../support/config-tree.ts';
 
 async function find(text: string, state: IsolationState, isThere = false): Promise<string[]> {
-  const given = await makeConfigTree({ 'config.yaml': `plugin_roots: [p]\n${text}\n` });
-  const context = { configFiles: { given, isolation: () => state } } as unknown as Context;
-  const found = findTier(readConfig({ given, env: {} }), context, isThere);
+  const directory = await makeConfigTree({ 'config.yaml': `plugin_roots: [p]\n${text}\n` });
+  const context = {
+    configFiles: { given: directory, isolation: () => state },
+  } as unknown as Context;
+  const found = findTier(readConfig({ given: directory, env: {} }), context, isThere);
   return found.map(({ severity, message }) => `${severity}: ${message}`);
 }
 
@@ -42,11 +44,13 @@ describe('the isolation tier', () => {
   });
 
   test('comes with a warning where user ids of tenants cannot read the plugins', async () => {
-    const given = await makeConfigTree({ 'config.yaml': 'plugin_roots: [p]\ntenants: {}\n' });
-    await mkdir(join(given, 'p'), { mode: 0o700 });
-    const context = { configFiles: { given, isolation: () => boxes } } as unknown as Context;
-    const found = findTier(readConfig({ given, env: {} }), context, false);
-    expect(found.map(({ hint }) => hint)).toContain(`Run: chmod -R o+rX ${join(given, 'p')}`);
+    const directory = await makeConfigTree({ 'config.yaml': 'plugin_roots: [p]\ntenants: {}\n' });
+    await mkdir(join(directory, 'p'), { mode: 0o700 });
+    const context = {
+      configFiles: { given: directory, isolation: () => boxes },
+    } as unknown as Context;
+    const found = findTier(readConfig({ given: directory, env: {} }), context, false);
+    expect(found.map(({ hint }) => hint)).toContain(`Run: chmod -R o+rX ${join(directory, 'p')}`);
   });
 
   test('is an error for each plugin that has to be confined and cannot be', async () => {

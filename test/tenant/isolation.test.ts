@@ -101,7 +101,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
 
   test("no read shows a tenant's data to another tenant, to a stranger or to the operator", async () => {
     const seen: string[] = [];
-    const asked = reads.flatMap((place) => {
+    const requests = reads.flatMap((place) => {
       const paths = named(place) ? pathsOf(place) : [place.surface.path];
       // Operations for the operator alone reveal nothing to others.
       const tokens = [
@@ -110,7 +110,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
       ];
       return paths.flatMap((path) => tokens.map((token) => ({ path, token })));
     });
-    await inTurns(asked, async ({ path, token }) => {
+    await inTurns(requests, async ({ path, token }) => {
       const reply = await api.ask(path, { token, headers: { accept: 'application/json' } });
       // The operator knows which tenants there are, and nothing of what is in them.
       const known = token === OWNER ? path + first.slug : path;

@@ -5,11 +5,11 @@ import { makeOpenLimit } from '../../src/tenant/open-limit.service.ts';
 /** The admitted callers, and how each of them is released. */
 function makeCrowd(passingMax: number, insideMax: number) {
   const passing: ((isInside: boolean) => void)[] = [];
-  let asked = 0;
-  const gate = makeOpenLimit(passingMax, insideMax, () => void (asked += 1));
+  let requestCount = 0;
+  const gate = makeOpenLimit(passingMax, insideMax, () => void (requestCount += 1));
   const come = (): Promise<void> =>
     gate.enter('one', () => new Promise<boolean>((resolve) => passing.push(resolve)));
-  return { gate, passing, come, asked: () => asked };
+  return { gate, passing, come, asked: () => requestCount };
 }
 
 test('the limit admits a fixed number at once', async () => {

@@ -13,17 +13,17 @@ const row = {
 const signal = { jobs: 0, signals: 1 };
 
 function makeLine() {
-  let told = 0;
+  let reportCount = 0;
   let counts = 0;
   const usage = () => {
     counts += 1;
-    return Promise.resolve({ queued: 0, signals: told, bytes: 0 });
+    return Promise.resolve({ queued: 0, signals: reportCount, bytes: 0 });
   };
   const quota = makeQuota(
     { workload: { readUsage: usage } },
     { row: () => row, isHeld: () => false },
   );
-  const put = (): Promise<void> => Promise.resolve(void (told += 1));
+  const put = (): Promise<void> => Promise.resolve(void (reportCount += 1));
   return { quota, put, counts: () => counts };
 }
 
@@ -57,13 +57,13 @@ test('the count is refreshed at intervals, however often it is read', async () =
 });
 
 test('work that is accepted during a recount is not forgotten', async () => {
-  let told = 0;
+  let reportCount = 0;
   const counted: (() => void)[] = [];
   const usage = () => {
-    const seen = { queued: 0, signals: told, bytes: 0 };
+    const seen = { queued: 0, signals: reportCount, bytes: 0 };
     return new Promise<typeof seen>((resolve) => counted.push(() => resolve(seen)));
   };
-  const put = (): Promise<void> => Promise.resolve(void (told += 1));
+  const put = (): Promise<void> => Promise.resolve(void (reportCount += 1));
   const quota = makeQuota(
     { workload: { readUsage: usage } },
     { row: () => row, isHeld: () => false },

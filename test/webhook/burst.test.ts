@@ -74,10 +74,10 @@ test(
   { timeout: patienceMs + 30_000 },
   async () => {
     const began = performance.now();
-    const told = await Promise.all(Array.from({ length: sent }, (_, n) => deliver(n)));
+    const responses = await Promise.all(Array.from({ length: sent }, (_, n) => deliver(n)));
     const rate = Math.round((sent * 1000) / (performance.now() - began));
-    const accepted = told.filter(({ status }) => status === 202);
-    const refused = told.filter(({ status }) => status === 429);
+    const accepted = responses.filter(({ status }) => status === 202);
+    const refused = responses.filter(({ status }) => status === 429);
     expect([accepted.length, refused.length]).toEqual([allowed, sent - allowed]);
     for (const { retryAfter } of refused) {
       expect(Number(retryAfter)).toBeGreaterThan(0);

@@ -52,8 +52,11 @@ describe.each(databases)('deliveries on %s', (kind) => {
       );
     }
     const first = delivery('a', [draft({ idempotencyKey: '1:agent:0' })]);
-    const told = [draft({ idempotencyKey: '2:agent:0' }), draft({ idempotencyKey: '2:agent:1' })];
-    const second = delivery('a', [...told, draft({ idempotencyKey: '2:0' })]);
+    const agentJobs = [
+      draft({ idempotencyKey: '2:agent:0' }),
+      draft({ idempotencyKey: '2:agent:1' }),
+    ];
+    const second = delivery('a', [...agentJobs, draft({ idempotencyKey: '2:0' })]);
     const skipped = delivery('b', [], 'skipped:quiet_hours');
     await ledger.webhooks.accept([first, second, skipped]);
     const { emission: _, replayKey: __, skipped: ___, ...about } = delivery('a', []);
@@ -79,7 +82,7 @@ describe.each(databases)('deliveries on %s', (kind) => {
       '2:agent:0',
       '2:agent:1',
     ]);
-    expect(jobs[1]).toMatchObject({ id: told[0]?.id, signalId: signals[1], status: 'queued' });
+    expect(jobs[1]).toMatchObject({ id: agentJobs[0]?.id, signalId: signals[1], status: 'queued' });
     expect(await ledger.deliveries.listAgentJobs([])).toEqual([]);
     expect(await ledger.deliveries.list({ verdict: 'skipped', limit: 9 })).toHaveLength(1);
     expect(await ledger.deliveries.list({ verdict: 'accepted', limit: 9 })).toHaveLength(2);

@@ -117,9 +117,12 @@ describe('a challenge', () => {
     expect(deliver(scheme, question)).toEqual({ kind: 'challenge', answer: 'abc' });
     expect(deliver(scheme, question, {}, 'guess')).toMatchObject({ kind: 'refused' });
     const longest = 'x'.repeat(limits.webhookChallengeCharsMax);
-    const asked = (challenge: string) =>
+    const challengeRequest = (challenge: string) =>
       deliver(scheme, ask({ type: 'url_verification', challenge }));
-    expect([asked(longest).kind, asked(`${longest}x`).kind]).toEqual(['challenge', 'accepted']);
+    expect([challengeRequest(longest).kind, challengeRequest(`${longest}x`).kind]).toEqual([
+      'challenge',
+      'accepted',
+    ]);
   });
 
   test.each([

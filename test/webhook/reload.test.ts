@@ -40,15 +40,15 @@ test.each(databases)(
       await ask(engine, 'webhook.create', { id, settings: { title: id, ...target } });
     }
     await place.vary({ plugins: { p: off } });
-    const told = [
+    const messages = [
       'The webhook job takes nothing any more: the plugin p is disabled.',
       'The webhook run takes nothing any more: there is no pipeline care.',
     ];
     const { plan } = await ask(engine, 'config.reload', {}, { dryRun: true });
-    expect(plan).toEqual(expect.arrayContaining(told));
+    expect(plan).toEqual(expect.arrayContaining(messages));
     const { result } = await ask(engine, 'config.reload', {});
-    expect(result?.['changes']).toEqual(expect.arrayContaining(told));
-    expect(records).toContainEqual(expect.objectContaining({ level: 'warn', webhooks: told }));
+    expect(result?.['changes']).toEqual(expect.arrayContaining(messages));
+    expect(records).toContainEqual(expect.objectContaining({ level: 'warn', webhooks: messages }));
     const context = { engine, principal: ownerOf('cli:ann'), submittedBy: 'cli' as const };
     expect(await systemSelfcheck.run(context, {})).toMatchObject({
       checks: expect.arrayContaining([

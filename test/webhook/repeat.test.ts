@@ -107,8 +107,8 @@ describe.each(databases)('on %s', (database: Database) => {
       await eventually('both refusals are listed', async () => {
         const { body } = await api.ask('/webhooks/deliveries?verdict=refused');
         const refused = body['deliveries'] as { reason: string; sender_id: string | null }[];
-        const told = refused.map(({ reason, sender_id: id }) => [reason, id]);
-        return told.length === 2 ? told : undefined;
+        const reasons = refused.map(({ reason, sender_id: id }) => [reason, id]);
+        return reasons.length === 2 ? reasons : undefined;
       }).then((told) =>
         expect(told).toEqual([
           ['replayed', null],

@@ -74,8 +74,8 @@ export async function serve({ seed, random, isShort }: Trial): Promise<Served> {
     const server = await crashTest.start();
     const taken = (): number =>
       answers.filter(({ what }) => what.outcome === 'acknowledged').length;
-    const wanted = taken() + (isShort ? REQUESTS_SHORT : between(random, ...requests));
-    await eventually('requests were taken', () => taken() >= wanted, PATIENCE_MS);
+    const target = taken() + (isShort ? REQUESTS_SHORT : between(random, ...requests));
+    await eventually('requests were taken', () => taken() >= target, PATIENCE_MS);
     await sleep(between(random, ...afterMs));
     counts[await end(server, random)] += 1;
   }

@@ -259,12 +259,14 @@ export class JobBook {
         after['status'] === 'succeeded' &&
         before?.['status'] === 'running',
     ).length;
-    const kept = changes.findLast(
+    const stateChange = changes.findLast(
       ({ table, after }) => table === 'plugin_state' && after?.['plugin_name'] === 'counter',
     );
     this.#counted += successes;
-    if (kept === undefined && successes === 0) return;
-    const { count } = JSON.parse(String(kept?.after?.['state'] ?? '{}')) as { count?: number };
+    if (stateChange === undefined && successes === 0) return;
+    const { count } = JSON.parse(String(stateChange?.after?.['state'] ?? '{}')) as {
+      count?: number;
+    };
     if (count !== this.#counted) {
       this.#accuse('I6', `the counter says ${count} after ${this.#counted} successes`);
     }

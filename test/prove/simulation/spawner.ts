@@ -45,8 +45,8 @@ export class Spawner implements Host {
 
   readonly runner: Runner = {
     run: (plugin, { timeoutMs }, request, { signal }) => {
-      const asked = JSON.parse(request.toString()) as JsonObject;
-      return new Promise((resolve) => this.#begin(asked, { plugin, timeoutMs, signal }, resolve));
+      const parsed = JSON.parse(request.toString()) as JsonObject;
+      return new Promise((resolve) => this.#begin(parsed, { plugin, timeoutMs, signal }, resolve));
     },
     prewarm: () => undefined,
     stop: () => undefined,

@@ -308,7 +308,7 @@ class World {
     const schedules = await this.#database.query('select * from schedules');
     const open = [...jobs.open.slice(0, 3), ...runs.open.slice(0, 3)];
     const rows = [...open, ...branches, ...schedules];
-    const told = rows.map((row) => JSON.stringify(row));
-    return `${jobs.open.length} jobs and ${runs.open.length} runs are not done: ${told.join(' ')}`;
+    const texts = rows.map((row) => JSON.stringify(row));
+    return `${jobs.open.length} jobs and ${runs.open.length} runs are not done: ${texts.join(' ')}`;
   }
 }

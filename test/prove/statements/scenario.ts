@@ -28,6 +28,6 @@ export function signal(source = 'api') {
 }
 
 export function emission(source?: string): Emission {
-  const said = signal(source);
-  return { signal: said, jobs: [draft({ sourceEventId: said.id })], runs: [] };
+  const signalDraft = signal(source);
+  return { signal: signalDraft, jobs: [draft({ sourceEventId: signalDraft.id })], runs: [] };
 }

@@ -105,8 +105,8 @@ export const writing = {
   'runs.start': async ({ ledger, name }) => {
     const graph = await define(ledger, [foreach('each', name), task(name)]);
     const runs = [runOf(graph, { items: [1, 2, 3] }), runOf(graph, { items: [] })];
-    const said = signal();
-    return () => ledger.runs.start({ jobs: [draft({ plugin: name })], runs, signals: [said] });
+    const cause = signal();
+    return () => ledger.runs.start({ jobs: [draft({ plugin: name })], runs, signals: [cause] });
   },
   'jobs.claim': async ({ ledger, name }) => {
     await ledger.jobs.enqueue({ jobs: range(5).map(() => draft({ plugin: name })) });
@@ -215,13 +215,13 @@ export const writing = {
   'signals.replay': async (world) => {
     const { ledger, name } = world;
     const { directive } = await process(world, 'signal.replay');
-    const said = emission(name);
-    await ledger.signals.emit([{ ...said, jobs: [] }]);
-    const seq = only(await ledger.signals.list({ id: said.signal.id, limit: 1 })).seq;
+    const event = emission(name);
+    await ledger.signals.emit([{ ...event, jobs: [] }]);
+    const seq = only(await ledger.signals.list({ id: event.signal.id, limit: 1 })).seq;
     const { id: directiveId, processId } = directive;
     const step = { directiveId, processId, force: false, cursor: seq, ...nothing, signals: 1 };
     const before = { cursor: 0, upTo: seq, ...nothing };
-    return () => ledger.signals.replay({ ...step, before, jobs: said.jobs, runs: [] });
+    return () => ledger.signals.replay({ ...step, before, jobs: event.jobs, runs: [] });
   },
   'directives.create': ({ ledger, name }) => {
     const insert = pausing({ target: name, sameness: 'each' });

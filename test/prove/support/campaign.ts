@@ -39,9 +39,9 @@ export interface CampaignRequest {
 }
 
 const SEED = 1;
-const asked = readAsked();
+const campaignRequest = readAsked();
 /** True in `npm test`, where a trial has only seconds. */
-export const isShort = asked === undefined;
+export const isShort = campaignRequest === undefined;
 
 /** Runs trials; each throws when a promise is broken, and returns figures otherwise. */
 export function campaign(
@@ -49,10 +49,15 @@ export function campaign(
   { trials, timeoutMs }: CampaignOptions,
   run: (trial: Trial) => Promise<Figures>,
 ): void {
-  const { from, step, trials: count, seed } = asked ?? { from: 0, step: 1, trials, seed: SEED };
+  const {
+    from,
+    step,
+    trials: count,
+    seed,
+  } = campaignRequest ?? { from: 0, step: 1, trials, seed: SEED };
   const indices = Array.from({ length: count }, (_, nth) => from + nth * step);
   test.for(indices)(`${name}, trial %i`, { timeout: timeoutMs }, async (index, { skip }) => {
-    if (asked !== undefined && Date.now() >= asked.untilMs) skip();
+    if (campaignRequest !== undefined && Date.now() >= campaignRequest.untilMs) skip();
     // The resources of a trial are released before the next one: there may be thousands.
     const before = countCleanups();
     onTestFinished(() => runCleanups(before));
@@ -70,7 +75,8 @@ export function campaign(
 }
 
 function note(line: TrialLine): void {
-  if (asked !== undefined) appendFileSync(asked.file, `${JSON.stringify(line)}\n`);
+  if (campaignRequest !== undefined)
+    appendFileSync(campaignRequest.file, `${JSON.stringify(line)}\n`);
 }
 
 function readAsked(): CampaignRequest | undefined {

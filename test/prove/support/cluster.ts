@@ -82,8 +82,8 @@ export async function openCluster(options: ClusterOptions): Promise<Cluster> {
     crashTest,
     async work(requests, ms) {
       const { client } = crashTest;
-      const wanted = client.acknowledged + requests;
-      await eventually('requests were taken', () => client.acknowledged >= wanted, PATIENCE_MS);
+      const target = client.acknowledged + requests;
+      await eventually('requests were taken', () => client.acknowledged >= target, PATIENCE_MS);
       await sleep(ms);
     },
     disturb: (kind, work, aftermathMs) => journal.during(kind, work, 'other', aftermathMs),

@@ -71,7 +71,7 @@ function ended({ jobs, attempts, signals, runs }: Story): string[] {
 
 /** A success, its signal and its follower are there together. */
 function half({ jobs, signals }: Story): string[] {
-  const told = new Set(signals.map((signal) => signal['job_id']));
+  const signalled = new Set(signals.map((signal) => signal['job_id']));
   const followed = new Set(jobs.map((job) => job['parent_job_id']));
   return jobs
     .filter((job) => job['plugin'] === 'recorder' && isAsked(job))
@@ -80,7 +80,7 @@ function half({ jobs, signals }: Story): string[] {
       const isDone = status === 'succeeded';
       // A single job of each key has a follower.
       const isFollowed = wishOf(job).dedupe === undefined ? followed.has(id) : isDone;
-      return told.has(id) !== isDone || isFollowed !== isDone;
+      return signalled.has(id) !== isDone || isFollowed !== isDone;
     })
     .map(({ id, status }) => `${id} is ${status}, and what follows from that is not in it`);
 }

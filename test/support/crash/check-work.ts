@@ -64,10 +64,10 @@ export function checkSchedules({ jobs, clockWasSet = false }: Evidence): string[
 /** Checks that each dedupe key has one run, and one job that follows from all its jobs. */
 export function checkKeys({ jobs, runs }: Evidence): string[] {
   const followers = Map.groupBy(jobs, ({ dedupeKey }) => dedupeKey);
-  const wanted = new Set(
+  const expected = new Set(
     jobs.filter(wasRequested).flatMap(({ payload }) => optionsIn(payload).dedupe ?? []),
   );
-  const ofJobs = [...wanted]
+  const ofJobs = [...expected]
     .map((key) => ({ key, ids: (followers.get(key) ?? []).map(({ id }) => id) }))
     .filter(({ ids }) => ids.length !== 1)
     .map(({ key, ids }) => `the key ${key} has ${ids.length} followers: ${ids.join(', ')}`);

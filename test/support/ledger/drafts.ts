@@ -98,12 +98,12 @@ export async function startOne(
   processId: string,
   overrides: Partial<JobDraft> = {},
 ): Promise<ClaimedJob> {
-  const wanted = draft(overrides);
-  await ledger.jobs.enqueue({ jobs: [wanted] });
-  const plugins = [claimable(wanted.plugin)];
+  const jobDraft = draft(overrides);
+  await ledger.jobs.enqueue({ jobs: [jobDraft] });
+  const plugins = [claimable(jobDraft.plugin)];
   const claimed = await claimAs(ledger, processId, { plugins, slots: 1 });
   const [job] = claimed;
-  if (job?.id !== wanted.id) throw new Error('another job was claimed than the one just added');
+  if (job?.id !== jobDraft.id) throw new Error('another job was claimed than the one just added');
   return job;
 }
 
