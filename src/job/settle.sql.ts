@@ -21,7 +21,7 @@ import {
   toFenceRow,
 } from './attempt.sql.ts';
 import { recordBreakerEnds } from '../schedule/breaker.sql.ts';
-import { advanceAfterJobs, affectsRuns } from '../pipeline/run/settle-branch.sql.ts';
+import { advanceAfterJobs } from '../pipeline/run/settle-branch.sql.ts';
 import { claimJobs, readCandidates, claimCandidates } from './claim.sql.ts';
 import { recordDedupe } from './dedupe.sql.ts';
 import { enqueueJobs, findEnqueued } from './enqueue.sql.ts';
@@ -102,6 +102,12 @@ function hasConsequences(closing: Closing): boolean {
   const isKeyed = job.dedupeKey !== null || job.scheduleId !== null;
   const isMore = state !== undefined || signals.length > 0 || jobs.length > 0 || isKeyed;
   return isMore || affectsRuns(closing);
+}
+
+/** True if the end of the job starts runs or advances a branch. */
+function affectsRuns({ job, ending, runs }: Closing): boolean {
+  if (runs !== undefined && runs.length > 0) return true;
+  return job.branchId !== null && isTerminal(ending.status);
 }
 
 /** Closes attempts. Returns the times at which those that matched their fence closed. */

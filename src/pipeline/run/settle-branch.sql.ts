@@ -80,12 +80,6 @@ export async function advanceAfterJobs(
   return { ...noRunEvents, advancing: true, failures };
 }
 
-/** True if the end of the job starts runs or advances a branch. */
-export function affectsRuns({ job, ending, runs }: Closing): boolean {
-  if (runs !== undefined && runs.length > 0) return true;
-  return job.branchId !== null && isTerminal(ending.status);
-}
-
 function toJobArrival(closing: Closing): JobArrival[] {
   const { job, ending, report } = closing;
   const { runId, branchId } = job;
