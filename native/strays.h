@@ -7,7 +7,7 @@
  * run is a stray. Its run is found by its session, or else by DUCTILE_ATTEMPT in /proc/<pid>/environ,
  * which the service makes unique for each process and children inherit. A stray may live as long as its
  * run. A stray without a known run (it cleared its environment, or is set-uid) belongs to a run of the
- * time when it appeared, so it is killed when all of those have ended. The pid of an unreaped child can't
+ * time when it appeared. It is killed when all of those have ended. The pid of an unreaped child can't
  * be reused, so no other process is ever hit.
  *
  * Elsewhere, or without that file, there is no subreaper: what leaves the group is out of reach.

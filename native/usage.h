@@ -1,7 +1,7 @@
 /*
  * Measures the usage of a run: all of its processes together. They are found from its leader and its
- * strays downwards by the lists of children in /proc, so the cost depends on the size of the run and not
- * of the machine. Only runs with limits are measured, at least once per second, with at most about 2 %
+ * strays downwards by the lists of children in /proc. So the cost depends on the size of the run, not of
+ * the machine. Only runs with limits are measured, at least once per second, with at most about 2 %
  * of one CPU.
  *
  * Memory is anonymous and shared memory, including its swapped part. Pages that processes share after a

@@ -3,7 +3,7 @@ import { mkdir, realpath, stat, writeFile } from 'node:fs/promises';
 import { join, sep } from 'node:path';
 import { Ended } from './outcome.ts';
 
-/** One path segment that isn't hidden and doesn't start with an underscore, like the plugin's own folders. */
+/** A path segment that isn't hidden and doesn't start with an underscore, like the plugin's own folders. */
 const SEGMENT = /^[\p{L}\p{N}][\p{L}\p{N}._ -]{0,99}$/u;
 
 export async function findTaskFolder(tasksDir: string, name: string): Promise<string> {

@@ -1,6 +1,6 @@
 /**
  * Options that a payload may add to the command line. A payload can come from a webhook, or from the agent
- * itself through the API, so only the operator can allow options that widen its rights.
+ * itself through the API. So only the operator can allow options that widen its rights.
  */
 import type { Fields } from '../../sdk/typescript/ductile-plugin.ts';
 import type { Provider } from './providers.ts';

@@ -117,7 +117,7 @@ async function look(
       logs.push({ level: 'info', message: `${path} is being written; it is looked at next time` });
       return undefined;
     }
-    // A write within the same clock tick as this read wouldn't change the stamp, so a file that was
+    // A write within the same clock tick as this read wouldn't change the stamp. So a file that was
     // just written is read again next time.
     const isSettled = Date.now() - mtimeMs > SETTLED_MS;
     return { size, sha256, mtime: mtime.toISOString(), stamp: isSettled ? stamp : '' };

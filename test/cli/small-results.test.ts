@@ -1,7 +1,7 @@
 /**
  * No result of `--json` or of a tool is over 8 KB unless the caller asks for more. Every command and
- * every tool is tried with the program itself on an installation with much in it, and every command
- * that changes something takes `--dry-run` and `--apply` in the same way.
+ * every tool is tried with the program itself on an installation with much data. Every command that
+ * changes something takes `--dry-run` and `--apply` in the same way.
  */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';

@@ -1,7 +1,7 @@
 /**
  * The cost of a list must not depend on the number of rows. Every list of the surfaces is read with
- * every combination of its filters, over tables that are much longer than any list may read and
- * whose statistics claim a million rows. SQLite counts its steps, PostgreSQL the rows that it
+ * every combination of its filters. The tables are much longer than any list may read, and their
+ * statistics claim a million rows. SQLite counts its steps, PostgreSQL the rows that it
  * visits. The lists come from the operations: a new filter has to be named here.
  */
 import { DatabaseSync, type StatementSync } from 'node:sqlite';

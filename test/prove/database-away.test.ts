@@ -27,7 +27,7 @@ const WORKFLOW_SHARE = 0.85;
 const workMs = [0, 400] as const;
 const shortMs = [20, 500] as const;
 const longMs = [500, 5000] as const;
-/** One of this many trials has a very long outage, in milliseconds. */
+/** The number of trials for each very long outage, and its duration in milliseconds. */
 const ENDLESS_EVERY = 20;
 const endlessMs = [60_000, 100_000] as const;
 const slowMs = [5, 60] as const;

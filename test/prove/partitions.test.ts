@@ -1,7 +1,8 @@
 /**
  * The network between the database and one host, or two of three, is delayed in one direction or
- * both, or intermittently, for up to three times the lease. Delayed data arrives late or never.
- * Every second trial has a separate network for each host, in which packets are lost silently.
+ * both, or intermittently. Each delay lasts up to three times the lease. Delayed data arrives late
+ * or never. Every second trial has a separate network for each host, in which packets are lost
+ * silently.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { between, pick, type Random } from '../support/crash/random.ts';

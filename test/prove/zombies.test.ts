@@ -1,7 +1,7 @@
 /**
  * Hosts are frozen for 0.5 to 5 times the lease, several at a time, at random moments and at named
- * points, while the others take over their work. Then they continue, and nothing that they still do may
- * count.
+ * points. Meanwhile the others take over their work. Then they continue, and nothing that they still
+ * do may count.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { probes } from '../../src/base/probe.ts';

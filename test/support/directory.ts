@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { atEnd } from './at-end.ts';
 
 /**
- * Creates a temporary directory. It is removed at the end of the file and not of the test, so that
- * tests can share it, and hooks can stop processes that still write there.
+ * Creates a temporary directory. It is removed at the end of the file, not of the test. So tests can
+ * share it, and cleanups can stop processes that still write there.
  */
 export async function makeDirectory(): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), 'ductile-test-'));

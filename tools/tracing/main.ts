@@ -1,6 +1,6 @@
 /**
- * Starts the real service, sends one piece of work of each kind through it, and prints the files and
- * functions that executed, in the order of their first call.
+ * Starts the real service and sends one piece of work of each kind through it. Prints the executed
+ * files and functions in the order of their first call.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

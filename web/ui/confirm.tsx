@@ -65,7 +65,7 @@ export function confirmChange<N extends Name>(change: Change<N>): void {
     ...choice?.options[chosen]?.[1],
     ...(reason === undefined || text === '' ? {} : { [reason.field]: text }),
   });
-  // One idempotency key per choice: a retry of the same choice is applied once.
+  // An idempotency key per choice: a retry of the same choice is applied once.
   const keys = new Map<string, string>();
   const keyOf = (choices: Choices): string => {
     const request = JSON.stringify(choices);

@@ -2,7 +2,7 @@
 import type { Disturbance, Evidence, SeenAttempt } from '../../support/crash/evidence.ts';
 import type { Figures } from './report.ts';
 
-/** Whether a server ended, or all of them stopped working during the disturbance. */
+/** The effect of a disturbance: the death of a server, or a standstill of all of them. */
 export type Effect = 'death' | 'standstill' | 'other';
 
 interface Entry extends Disturbance {
@@ -44,8 +44,8 @@ export function makeJournal(): Journal {
 }
 
 /**
- * The time from a death to the next claim (`claimMs`) and to the claim of interrupted work
- * (`recoverMs`), and from the end of an outage to the next claim (`backMs`).
+ * The time from a death to the next claim (`claimMs`), and to the claim of interrupted work
+ * (`recoverMs`). After an outage, the time from its end to the next claim (`backMs`).
  */
 function timeRecovery(
   all: readonly Entry[],

@@ -6,7 +6,7 @@ import { readControlKey } from '../../../src/http/control-socket.ts';
 import type { JobOptions } from './recorder.ts';
 
 /**
- * What a client knows about a request, as in Jepsen: `acknowledged` certainly happened, `refused`
+ * The knowledge of a client about a request, as in Jepsen: `acknowledged` certainly happened, `refused`
  * certainly didn't, and `unknown` may have happened.
  */
 export type Outcome = 'acknowledged' | 'refused' | 'unknown';

@@ -13,7 +13,7 @@ export async function fillTables({ kind, sql }: Bench, rows: number): Promise<vo
       : `to_char((clock_timestamp() - (${ms}) * interval '1 millisecond') at time zone 'utc',
           'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
   const old = at(`1000 * (${rows} - i)`);
-  // Of a hundred jobs, 70 ended, 25 are queued, 4 are delayed and 1 runs.
+  // The mix: 70 % of the jobs have ended, 25 % are queued, 4 % are delayed and 1 % runs.
   const status = `case when i % 100 < 70 then 'succeeded' when i % 100 < 99 then 'queued'
     else 'running' end`;
   // Most queued rows have one dependency key; the others have their own.
