@@ -36,7 +36,7 @@ describe('the service manager', () => {
     ]);
   });
 
-  test('hears nothing where there is none', async () => {
+  test('gets no message without a notify socket', async () => {
     const { manager, messages } = makeManager({ WATCHDOG_USEC: '1000000' });
     manager.ready();
     manager.watch(() => true);

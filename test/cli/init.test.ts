@@ -31,7 +31,7 @@ async function init(
 }
 
 describe('ductile init', () => {
-  test('asks nothing without a terminal, and says how to continue', async () => {
+  test('prompts for nothing without a terminal, and prints how to continue', async () => {
     const cwd = await makeDirectory();
     const { code, out, err } = await init(cwd, ['init', '--dir', 'new']);
     const directory = join(cwd, 'new');
@@ -66,7 +66,7 @@ describe('ductile init', () => {
     }
   });
 
-  test('asks a person two things, and takes Enter for what it proposes', async () => {
+  test('prompts for two values, and Enter accepts the proposed ones', async () => {
     const cwd = await makeDirectory();
     const own = await init(cwd, ['init'], { typed: 'mine\nno\n' });
     expect(own).toMatchObject({ code: 0, out: expect.not.stringContaining('token ') });

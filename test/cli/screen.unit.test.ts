@@ -102,7 +102,7 @@ describe('the list', () => {
     );
   });
 
-  test('a paused view stands still, and has everything when it continues', () => {
+  test('a paused view does not change, and has everything when it continues', () => {
     const paused = start(three, ...keys('p'), jobs(job('new1')));
     expect(text(paused.state)).toContain('PAUSED');
     expect(text(paused.state)).not.toContain('new1');

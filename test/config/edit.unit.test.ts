@@ -78,7 +78,7 @@ list:
     expect(removeKey(text, path)).toBe(text.replace(lines, rest));
   });
 
-  test('takes entries out of lists, and what stands between brackets', () => {
+  test('removes entries from lists, also between brackets', () => {
     expect(removeKey(text, ['list', 0])).toContain('list:\n  - {');
     expect(removeKey('a: {b: 1, c: 2} # x\n', ['a', 'b'])).toMatch(/^a: \{ ?c: 2 ?\} # x\n$/);
     expect(removeKey('a:\n  b: 1\nc: 2\n', ['a', 'b'])).toBe('a:\nc: 2\n');

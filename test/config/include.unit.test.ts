@@ -100,7 +100,7 @@ service: {name: root, max_hops: 9, allow_symlinks: true}
     ]);
   });
 
-  test('a path with a variable is refused, and a list that is none is a matter of the schema', async () => {
+  test('a path with a variable is refused, and a value that is not a list is left to the schema', async () => {
     const directory = await makeConfigTree({
       'config.yaml': `${roots}include: ["\${HOME}/x.yaml"]\n`,
     });

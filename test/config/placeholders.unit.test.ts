@@ -32,7 +32,7 @@ const invalid = [
   '$${X} ${',
 ];
 
-describe('a text that looks like a placeholder and is none', () => {
+describe('a text that only looks like a placeholder', () => {
   test.each(invalid)('%s is refused as a token, with its line and column', async (written) => {
     const yaml = `api: {auth: {tokens: [{token: ${JSON.stringify(written)}}]}}\n`;
     const found = await problems(yaml, { X: 'x', Y: 'y', x: 'x' });

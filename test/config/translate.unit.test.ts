@@ -166,7 +166,7 @@ describe('a spelling of the original works by its effect, with a warning', () =>
     expect(reading.config?.api.auth.tokens).toMatchObject([{ scopes: ['jobs:ro', 'plugin:rw'] }]);
   });
 
-  test('on-hook is on with what the hook stands for', async () => {
+  test('on-hook becomes on with the signal of the hook', async () => {
     const reading = await read(
       [
         'plugins:',

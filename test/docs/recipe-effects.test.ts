@@ -128,7 +128,7 @@ test('deploy-on-push.md deploys what GitHub pushes to main, once, and again on r
   await eventually('it is deployed again', async () => (await deployed()) === 'bbb\nccc\nccc\n');
 });
 
-test('ask-before-acting.md asks, removes after a yes, and keeps after a no', async () => {
+test('ask-before-acting.md waits for an approval, removes after a yes, and keeps after a no', async () => {
   const recipe = await openRecipe('ask-before-acting.md');
   const { place, type } = recipe;
   for (const folder of ['2019', '2020'])

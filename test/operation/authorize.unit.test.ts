@@ -245,7 +245,7 @@ describe('the control socket', () => {
     expect(await asked()).toBe('cli:owner');
   });
 
-  test('asks for its key from the first tenant on, and for ever', async () => {
+  test('needs its key from the first tenant on, and for ever', async () => {
     world.tenants = ['acme'];
     expect(await asked()).toBe('UNAUTHORIZED');
     world.tenants = [];
@@ -253,7 +253,7 @@ describe('the control socket', () => {
     expect(await asked(`Control ${key}`)).toBe('cli:owner');
   });
 
-  test('asks for none where the operator trusts the plugins of all', async () => {
+  test('needs none if the operator trusts the plugins of all tenants', async () => {
     world.tenants = ['acme'];
     world.trust = 'shared';
     expect(await asked()).toBe('cli:owner');

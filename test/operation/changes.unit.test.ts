@@ -312,7 +312,7 @@ test('an init is not retried, because only a new one sets the plugin up', async 
 });
 
 describe('directive.request', () => {
-  test('asks for anything by its type, with the scope that the type wants', async () => {
+  test('requests any directive by its type, with the scope of that type', async () => {
     const request = { type: 'system.pause', idempotency_key: 'k' };
     const principal = makePrincipal('token:ops', ['system:rw']);
     const first = await ask('directive.request', request, { principal });

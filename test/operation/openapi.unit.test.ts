@@ -236,7 +236,7 @@ describe('the document of a plugin', () => {
     });
   });
 
-  test('leads from within a schema to where that schema stands', async () => {
+  test('points from within a schema to the place of that schema', async () => {
     const handle = engine.catalog.plugins.get('echo')?.manifest.commands['handle'];
     if (handle === undefined) throw new Error('no command');
     const inputSchema = {

@@ -43,7 +43,7 @@ async function settled(instance: TestInstance): Promise<void> {
 }
 
 describe('plugin health', () => {
-  test('asks the plugin once, now, and is remembered', async () => {
+  test('runs the command of the plugin once, now, and is remembered', async () => {
     const { place, instance } = await makePump();
     await settled(instance);
     expect(await ask(instance, 'system.status')).toMatchObject({

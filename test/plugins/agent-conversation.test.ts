@@ -193,7 +193,7 @@ describe('a heartbeat', () => {
     expect((await claude.calls())[0]?.stdin).toBe('Anything? Else OK.');
   });
 
-  test('asks one conversation alone when it is named, and makes none', async () => {
+  test('runs only the named conversation, and creates none', async () => {
     const before = { ...state({ id: 's-1' }), ...state({ id: 's-7' }, 'ann') };
     await commandOk(runHeartbeat, beat(before, { conversation: 'ann' }));
     await commandOk(runHeartbeat, beat(before, { conversation: 'nobody' }));
@@ -228,7 +228,7 @@ describe('a heartbeat', () => {
     expect(answer.logs).toMatchObject([{ message: 'ann: somebody spoke a moment ago' }]);
   });
 
-  test('does not write over what was said after it in a conversation', async () => {
+  test('does not overwrite later turns of a conversation', async () => {
     await claude.behave({
       stdout: claudeOutput('Hello.', 's-9'),
       whenArgument: { 's-1': { stdout: claudeOutput('Hm.', 's-1') }, 's-7': { hangs: true } },

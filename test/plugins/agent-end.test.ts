@@ -51,7 +51,7 @@ describe('a task that fails ends with its word', () => {
     expect(failed.error).toMatch(/^error:cli_not_found_claude: .*ENOENT/);
   });
 
-  test('an exit code, with what was said about it', async () => {
+  test('an exit code, with its output', async () => {
     await agents.claude.behave({ code: 3, stderr: 'no credit\n' });
     expect(await commandError(runTask, agents.task())).toMatchObject({
       error: 'error:exit_3: no credit',

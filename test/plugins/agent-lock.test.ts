@@ -36,7 +36,7 @@ test('a turn whose process was killed does not hold up the next one', async () =
   expect(existsSync(lock)).toBe(false);
 });
 
-test('a turn that is asked to end leaves no lock', async () => {
+test('a turn that gets SIGTERM leaves no lock', async () => {
   const { pid, run } = await hang();
   process.kill(pid, 'SIGTERM');
   await run;

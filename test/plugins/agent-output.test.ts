@@ -103,7 +103,7 @@ describe('codex', () => {
     });
   });
 
-  test('shows no events as its answer when it said nothing', () => {
+  test('shows no events as its response when it printed no text', () => {
     const stdout = '{"type":"thread.started","thread_id":"t"}\n{"type":"turn.completed"}\n';
     expect(parseOutput('codex', stdout)).toMatchObject({
       text: '',

@@ -24,7 +24,7 @@ describe('file-watch', () => {
     expect(stateUpdates).toMatchObject({ files: { [file]: { size: 3, sha256: sha256('one') } } });
   });
 
-  test('emits what is there at first when asked to', async () => {
+  test('emits the existing files at first if configured', async () => {
     await write('one');
     const { events } = await poll({}, { emit_initial: true });
     expect(events).toEqual([
@@ -111,7 +111,7 @@ describe('file-watch', () => {
     expect((await poll(state)).events).toEqual([]);
   });
 
-  test('starts afresh from a state that is none of its own', async () => {
+  test('starts again from a state that it did not write', async () => {
     await write('one');
     for (const files of [[], 'x', { [file]: 3 }, { [file]: { sha256: 1 } }]) {
       const { events, stateUpdates } = await poll({ files });

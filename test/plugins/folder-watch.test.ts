@@ -164,7 +164,7 @@ describe('folder-watch', () => {
     expect(events).toMatchObject([{ payload: { name: 'future' } }]);
   });
 
-  test('starts afresh from a state that is none of its own', async () => {
+  test('starts again from a state that it did not write', async () => {
     await write('a', 'x');
     const scope = { path: folder, pattern: '*', recursive: false };
     for (const files of [3, [], { a: 'x' }, { a: { b: 1 } }]) {

@@ -321,7 +321,7 @@ describe('http-fetch without permission for the inside', () => {
 });
 
 describe('http-fetch poll', () => {
-  test('emits what it finds first, then asks with the validator and stays quiet', async () => {
+  test('emits the first content, then sends the validator and stays quiet', async () => {
     const first = await poll('/etag');
     expect(first.events).toMatchObject([{ payload: { body: 'one' } }]);
     expect(first.stateUpdates).toMatchObject({

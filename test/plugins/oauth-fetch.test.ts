@@ -117,7 +117,7 @@ describe('oauth-fetch', () => {
     });
   });
 
-  test('asks for a new refresh token when the old one is refused, and takes it', async () => {
+  test('requests a new refresh token when the old one is refused, and uses it', async () => {
     const state = { ...(await firstState()), token_expiry: '2026-01-01T00:00:00.000Z' };
     tokenAnswer = {
       status: 400,
@@ -192,7 +192,7 @@ describe('oauth-fetch', () => {
     expect(code).toBe(78);
   });
 
-  test('starts afresh from a state that is none of its own', async () => {
+  test('starts again from a state that it did not write', async () => {
     const state = { access_token: 3, refresh_token: ['x'], token_expiry: {}, refresh_seed: null };
     const { stateUpdates } = await runOk('oauth-fetch', poll(state));
     expect(stateUpdates).toMatchObject({ access_token: 'access-1' });

@@ -105,7 +105,7 @@ describe.each(names)('%s', (name) => {
     expect(parseResponse(Buffer.from(answers[0] ?? ''))).toMatchObject({ status: 'ok' });
   });
 
-  test('answers a request that is none with an error that is not retried', async () => {
+  test('responds to an invalid request with an error that is not retried', async () => {
     expect((await feedPlugin(name, '{"protocol":2,"command":')).response).toMatchObject(noRequest);
   });
 

@@ -25,7 +25,7 @@ async function deliver(path: string, secret: string): Promise<number> {
   return (await place.api.ask(path, { token: secret, body: '{"n":1}' })).status;
 }
 
-test('a package is asked for by a form, and shows the address and secret of its webhook', () =>
+test('a package is requested by a form, and shows the address and secret of its webhook', () =>
   place.withTab(async ({ page, open, audit }) => {
     await open('/ui/packages/parcel');
     const streets = page.getByLabel('streets a JSON array');

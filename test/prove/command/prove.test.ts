@@ -73,7 +73,7 @@ describe('with a server that runs', () => {
   );
 });
 
-test('a ledger on PostgreSQL is rehearsed on a copy in a file, which is said', async () => {
+test('a ledger on PostgreSQL is rehearsed on a copy in a file, and the output says so', async () => {
   const place = await makeInstallation('postgres');
   await (await place.start()).run('notes');
   const { out } = await prove(place, '--dry-run');
