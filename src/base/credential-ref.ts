@@ -1,6 +1,5 @@
 import { isObject, type Json } from './json.ts';
 
-/** The pattern for names of credentials. */
 export const credentialName = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 
 const PREFIX = 'credential:';

@@ -33,7 +33,6 @@ export function flag() {
   return z.preprocess(fromText, z.boolean());
 }
 
-/** Text that is not blank. */
 export function nonBlankText() {
   return z.string().regex(/\S/, 'must not be blank');
 }

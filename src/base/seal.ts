@@ -32,7 +32,6 @@ export function makeMasterKey(secret: Uint8Array): MasterKey {
   };
 }
 
-/** The purpose that a text is sealed for. */
 export interface SealPurpose {
   /** The ledger that stores it. The text can't be unsealed in another one. */
   readonly ledger: string;

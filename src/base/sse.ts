@@ -1,4 +1,3 @@
-/** A server-sent event. */
 export interface SseEvent {
   readonly id: string | undefined;
   readonly event: string;

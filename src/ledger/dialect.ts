@@ -144,7 +144,6 @@ export interface EndCollector {
   note(end: EndEvent, how?: JobEnd): void;
 }
 
-/** A writing transaction. */
 export interface Transaction extends Session {
   /** True if an earlier attempt may have been committed although its response was lost. */
   readonly isRetry: boolean;
