@@ -7,10 +7,12 @@ import type { Blueprint } from './generation.ts';
  * processes.
  */
 export function findFixed(before: Config, after: Config): string[] {
-  return fixed.filter(([, valueOf]) => differ(valueOf(before), valueOf(after))).map(([key]) => key);
+  return fixedKeys
+    .filter(([, valueOf]) => differ(valueOf(before), valueOf(after)))
+    .map(([key]) => key);
 }
 
-const fixed: readonly (readonly [key: string, valueOf: (config: Config) => unknown])[] = [
+const fixedKeys: readonly (readonly [key: string, valueOf: (config: Config) => unknown])[] = [
   ['state', ({ state }) => state],
   ['api.enabled', ({ api }) => api.enabled],
   ['api.listen', ({ api }) => [api.host, api.port]],
@@ -24,9 +26,9 @@ const fixed: readonly (readonly [key: string, valueOf: (config: Config) => unkno
 export function describeChanges(before: Blueprint, after: Blueprint): string[] {
   const plugins = describePlugins(before, after);
   const settings = describeSettings(before.config, after.config);
-  const said = [...plugins, ...settings];
-  const isSilent = said.length === 0 && before.config.fingerprint !== after.config.fingerprint;
-  return isSilent ? ['Something changes that is not shown here, such as a secret.'] : said;
+  const changes = [...plugins, ...settings];
+  const isHidden = changes.length === 0 && before.config.fingerprint !== after.config.fingerprint;
+  return isHidden ? ['Something changes that is not shown here, such as a secret.'] : changes;
 }
 
 /**
@@ -54,7 +56,7 @@ function describePlugins(old: Blueprint, now: Blueprint): string[] {
   });
 }
 
-/** Without its location in a file, which doesn't change its meaning. */
+/** Returns the settings of a plugin without their location in a file, which doesn't change their meaning. */
 function settingsOf({ config }: Blueprint, name: string): unknown {
   return { ...(config.plugins[name] ?? config.pluginDefaults), place: '' };
 }

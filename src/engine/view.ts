@@ -11,7 +11,7 @@ export function showStatus(output: JsonOutput, printer: Printer): void {
   const plugins = rowOf(output['plugins']);
   const problems = rowsOf(plugins['problems']);
   const waiting = `${showCell(queue['ready'])} ready, ${showCell(queue['delayed'])} delayed`;
-  // Without a service, this command itself looked: there is no process to describe.
+  // Without a service, this command opened the ledger itself, so there is no process to describe.
   const isHere = output['state'] !== 'stopped';
   const slots = `${rowsOf(output['running']).length} of ${showCell(output['slots'])} slots here`;
   printer.pairs([
@@ -87,8 +87,8 @@ function showCounts(counts: ResultRow): string | null {
   const ends = ['completed', 'failed', 'cancelled'].map(
     (end) => `${showCell(counts[`directives_${end}`])} ${end}`,
   );
-  const asked = showCell(counts['directives_requested']);
-  return `${showCell(signals)} signals; ${asked} directives: ${ends.join(', ')}`;
+  const requested = showCell(counts['directives_requested']);
+  return `${showCell(signals)} signals; ${requested} directives: ${ends.join(', ')}`;
 }
 
 export function showCheck(output: JsonOutput, printer: Printer): void {

@@ -246,8 +246,7 @@ function loadPlugin(
   }
   // A package of a tenant must not inherit isolation by choosing the name of another plugin.
   const isolation = settings.isolation ?? config.pluginIsolation[baseName];
-  const wanted = { ...settings, isolation };
-  const plugin = makePlugin(name, baseName, base, wanted, config);
+  const plugin = makePlugin(name, baseName, base, { ...settings, isolation }, config);
   return { plugin, problems: [], warnings };
 }
 

@@ -22,7 +22,7 @@ export async function checkPayload(
   const fault = check(payload);
   if (fault === undefined) return;
   const place = placeOf('payload', fault);
-  throw new DuctileError('INPUT_INVALID', `${place} ${sayWhy(fault)}`, {
+  throw new DuctileError('INPUT_INVALID', `${place} ${describeFault(fault)}`, {
     place,
     hint: `See what ${command} takes with \`ductile plugin inspect ${plugin.name} --verbose\`.`,
   });
@@ -39,7 +39,9 @@ export async function findMismatch(
   root: string,
 ): Promise<{ readonly place: string; readonly message: string } | undefined> {
   const fault = (await compile(what, schema))(value);
-  return fault === undefined ? undefined : { place: placeOf(root, fault), message: sayWhy(fault) };
+  return fault === undefined
+    ? undefined
+    : { place: placeOf(root, fault), message: describeFault(fault) };
 }
 
 /**
@@ -187,7 +189,7 @@ function placeOf(root: string, { instancePath, keyword, params }: ErrorObject): 
   return `${root}${place}`.slice(0, limits.errorCharsMax);
 }
 
-function sayWhy({ keyword, message, params }: ErrorObject): string {
+function describeFault({ keyword, message, params }: ErrorObject): string {
   if (keyword === 'required') return 'is missing';
   if (keyword === 'additionalProperties' || keyword === 'unevaluatedProperties') {
     return 'is not a field that is known here';

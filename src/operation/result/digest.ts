@@ -65,7 +65,7 @@ const KEY_CHARS = { min: 40, max: 100 };
 export interface DigestOptions {
   /** Entries of the outermost list or object, or characters of a text, to leave out (default: 0). */
   readonly from?: number;
-  /** Cut long texts only. The result can then be larger than asked. */
+  /** True to cut long texts only. The result can then be larger than the limit. */
   readonly keepRows?: boolean;
 }
 
