@@ -1,3 +1,5 @@
+import type { Config } from '../config/config.ts';
+import type { Catalog } from '../plugin/catalog.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { WebhookIntake } from '../webhook/webhooks.ts';
 import { formatDuration } from '../base/quantity.ts';
@@ -5,9 +7,8 @@ import { DuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import { limits } from '../base/limits.ts';
 import * as z from 'zod';
-import { credentialName } from '../base/credential-ref.ts';
+import { credentialName, findCredentials } from '../base/credential-ref.ts';
 import type { DirectiveType } from '../directive/directive.ts';
-import { readCredentialUsers } from './credentials.service.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import { guardFirstKey, isSameSecret } from './vault.service.ts';
 import { purposes } from './vault.ts';
@@ -159,5 +160,43 @@ function requireValue(secret: string | undefined): string {
   throw new DuctileError('INPUT_INVALID', 'the value is missing', {
     place: 'value',
     hint: 'Use `ductile credential set`, which asks for it; no directive holds one.',
+  });
+}
+
+/** The users of a credential. */
+export interface CredentialUsers {
+  /** The plugins whose configuration refers to it. */
+  readonly plugins: readonly string[];
+  /** The ids of the webhooks that are verified with it, and the paths of endpoints. */
+  readonly webhooks: readonly string[];
+}
+
+interface CredentialSources {
+  readonly catalog: Catalog;
+  readonly config: Pick<Config, 'webhooks'>;
+  readonly webhookIntake: Pick<WebhookIntake, 'store'>;
+  /** Undefined for the root ledger, whose credentials verify the endpoints of the configuration. */
+  readonly tenant: unknown;
+}
+
+/** Reads all references once, and returns a function that finds the users of one credential. */
+export async function readCredentialUsers({
+  catalog,
+  config,
+  webhookIntake,
+  tenant,
+}: CredentialSources): Promise<(name: string) => CredentialUsers> {
+  const references = [...(await webhookIntake.store.references())];
+  const endpoints = tenant === undefined ? config.webhooks.endpoints : [];
+  return (name) => ({
+    plugins: [...catalog.plugins.values()]
+      .filter((plugin) => findCredentials(plugin.config).some((use) => use.name === name))
+      .map((plugin) => plugin.name),
+    webhooks: [
+      ...references.flatMap(([id, names]) => (names.includes(name) ? [id] : [])),
+      ...endpoints
+        .filter(({ secret, secretRef }) => secret === undefined && secretRef === name)
+        .map(({ path }) => path),
+    ],
   });
 }

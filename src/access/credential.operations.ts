@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { duration, nonBlankText } from '../base/fields.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import { readCredentialUsers, type CredentialUsers } from './credentials.service.ts';
+import { readCredentialUsers, type CredentialUsers } from './change-credential.service.ts';
 import type { CredentialRow } from './types.ts';
 import { defineOperation } from '../operation/define.ts';
 import {

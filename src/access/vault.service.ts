@@ -13,7 +13,6 @@ import {
   unsealText,
   type MasterKey,
 } from '../base/seal.ts';
-import type { Config } from '../config/config.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { Vault } from './vault.ts';
 
@@ -91,11 +90,6 @@ function requireKey(ring: KeyRing, keyId: string): MasterKey {
   throw new DuctileError('CREDENTIAL_KEY_MISSING', `the key ${keyId} is not here`, {
     place: ring.place,
   });
-}
-
-/** Opens the vault with the keys of the environment and of the state directory. */
-export function openVault({ state }: Pick<Config, 'state'>): Vault {
-  return makeVault(makeKeyRing({ directory: state.dir, environment: process.env }));
 }
 
 /** The keys that seal and open secrets at rest. */

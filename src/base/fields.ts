@@ -7,7 +7,8 @@ import {
   formatDuration,
   parseDuration,
 } from './quantity.ts';
-import { toTimestamp } from './clock.ts';
+import { toTimestamp, type Timestamp } from './clock.ts';
+import { DuctileError } from './errors.ts';
 import { isObject } from './json.ts';
 import { limits } from './limits.ts';
 
@@ -137,4 +138,28 @@ function dropEmpty(value: unknown, shape: z.ZodRawShape): unknown {
     ([key, inner]) => inner !== null || !Object.hasOwn(shape, key),
   );
   return Object.fromEntries(filled);
+}
+
+/** The fields with which a caller puts off a job, a run or a directive. */
+export const dueFields = {
+  run_at: moment().optional().describe('start it at this time, not before'),
+  delay: duration({ minMs: 0, maxMs: limits.delayMsMax })
+    .optional()
+    .describe('start it after this time, not before'),
+};
+
+/** Translates `run_at` or `delay`. Throws if both are set. */
+export function toDue({
+  run_at: at,
+  delay: inMs,
+}: {
+  readonly run_at?: string | undefined;
+  readonly delay?: number | undefined;
+}): { due?: { readonly at: Timestamp } | { readonly inMs: number } } {
+  if (at !== undefined && inMs !== undefined) {
+    const message = 'give either run_at or delay, not both';
+    throw new DuctileError('INPUT_INVALID', message, { place: 'delay' });
+  }
+  if (at !== undefined) return { due: { at } };
+  return inMs === undefined ? {} : { due: { inMs } };
 }

@@ -1,11 +1,17 @@
 import * as z from 'zod';
-import { nonBlankText } from '../base/fields.ts';
+import { nonBlankText, dueFields, toDue } from '../base/fields.ts';
 import { parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { directiveStatuses, isFinal, shownKey, type Directive } from './directive.ts';
 import { RUNTIME_SOURCE } from '../signal/signal.ts';
-import { readSeqCursor, readEpoch, writeCursor } from '../operation/page.ts';
+import {
+  readSeqCursor,
+  readEpoch,
+  writeCursor,
+  cursorField,
+  limitField,
+} from '../operation/page.ts';
 import { defineOperation } from '../operation/define.ts';
 import { requestDirective } from '../operation/request-directive.ts';
 import {
@@ -13,9 +19,7 @@ import {
   showDirectiveResult,
   createNotWaitingError,
 } from './result.service.ts';
-import { dueFields, toDue } from '../operation/due.ts';
 import { findDirectiveById } from '../operation/find-by-id.ts';
-import { cursorField, limitField } from '../operation/page.ts';
 import { showSignal, signalShape } from '../job/shapes.service.ts';
 import { toVisibilityFilter } from '../operation/visibility.ts';
 import { DuctileError } from '../base/errors.ts';

@@ -27,7 +27,7 @@ import type { WebhookIntake, Webhooks } from '../webhook/webhooks.ts';
 import type { Metrics, ProcessCounts } from '../insight/metrics.service.ts';
 import type { Observations } from '../insight/observations.service.ts';
 import type { Reach } from './context.ts';
-import type { RunTokens } from '../access/attempt-tokens.service.ts';
+import type { RunTokens } from '../access/credentials.service.ts';
 import type { Tokens } from '../access/tokens.service.ts';
 import type { ExpectedEnd } from '../job/completion.service.ts';
 

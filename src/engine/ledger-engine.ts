@@ -30,7 +30,7 @@ import { startServices, stopServices, type LedgerRuntime } from './lifecycle.ts'
 import type { Metrics } from '../insight/metrics.service.ts';
 import type { Observations } from '../insight/observations.service.ts';
 import type { Webhooks, WebhookIntake } from '../webhook/webhooks.ts';
-import type { RunTokens } from '../access/attempt-tokens.service.ts';
+import type { RunTokens } from '../access/credentials.service.ts';
 import type { TokenStore } from '../access/tokens.service.ts';
 import { refuseUnisolated } from '../tenant/require-isolation.service.ts';
 import type { ExpectedEnd } from '../job/completion.service.ts';

@@ -1,5 +1,5 @@
 import type { Principal } from '../access/tokens.service.ts';
-import { RunTokens } from '../access/attempt-tokens.service.ts';
+import { RunTokens } from '../access/credentials.service.ts';
 import type { Vault } from '../access/vault.ts';
 import type { Log } from '../base/log.ts';
 import type { Directive } from '../directive/directive.ts';

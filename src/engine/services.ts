@@ -1,10 +1,8 @@
 import type { Directive } from '../directive/directive.ts';
 import type { LedgerRules } from '../ledger/rules.ts';
 import { makeSealingMask } from '../signal/mask.ts';
-import { makeGrantAccess } from '../access/attempt-tokens.service.ts';
-import { makeCredentials } from '../access/credentials.service.ts';
-import { isToken } from '../access/tokens.service.ts';
-import { makeTokenStore, type TokenStore } from '../access/tokens.service.ts';
+import { makeGrantAccess, makeCredentials } from '../access/credentials.service.ts';
+import { isToken, makeTokenStore, type TokenStore } from '../access/tokens.service.ts';
 import { purposes } from '../access/vault.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { Directives } from '../directive/request.service.ts';

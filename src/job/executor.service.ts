@@ -1,8 +1,7 @@
 import { DuctileError, messageOf, type ErrorCode } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { probe } from '../base/probe.ts';
-import type { GrantAccess } from '../access/attempt-tokens.service.ts';
-import type { Credentials } from '../access/credentials.service.ts';
+import type { GrantAccess, Credentials } from '../access/credentials.service.ts';
 import type { Generation } from '../engine/generation.ts';
 import type { Closing } from '../ledger/commit.ts';
 import { followDeath, followSuccess, noConsequences } from '../pipeline/follow-job.ts';

@@ -1,12 +1,11 @@
 import * as z from 'zod';
-import { duration, nonBlankText } from '../base/fields.ts';
+import { duration, nonBlankText, dueFields, toDue } from '../base/fields.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { TRACE_KEY } from '../base/trace.ts';
 import { refuseLoop } from './job.ts';
 import type { RunSubmission } from '../pipeline/run/start.service.ts';
 import type { Context } from '../operation/context.ts';
-import { dueFields, toDue } from '../operation/due.ts';
 import { DuctileError } from '../base/errors.ts';
 import { formatDuration } from '../base/quantity.ts';
 import { admitWaiter } from './completion.service.ts';

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
-import { dependencyKey } from '../base/fields.ts';
+import { dependencyKey, toDue } from '../base/fields.ts';
 import { parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { commandName, pluginName } from '../config/fields.ts';
@@ -12,7 +12,6 @@ import { type Job, isTerminal } from './job.ts';
 import type { EnqueueResult } from './types.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { toDue } from '../operation/due.ts';
 import {
   startFields,
   toStartRequest,

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { RunTokens } from '../../src/access/attempt-tokens.service.ts';
+import { RunTokens } from '../../src/access/credentials.service.ts';
 import { makePrincipal } from '../../src/access/tokens.service.ts';
 
 const HOUR = 3_600_000;

@@ -12,8 +12,8 @@ import { makeSignalEmitter } from '../../src/signal/emit.service.ts';
 import type { Engine, EngineStatus } from '../../src/engine/engine.ts';
 import type { JobSubmission } from '../../src/job/enqueue.service.ts';
 import { backupDirective } from '../../src/backup/change.service.ts';
-import { RunTokens } from '../../src/access/attempt-tokens.service.ts';
-import { makeMetrics } from '../../src/insight/metrics.service.ts';
+import { RunTokens } from '../../src/access/credentials.service.ts';
+import { makeMetrics, makeProcessCounter } from '../../src/insight/metrics.service.ts';
 import { unlimited } from '../../src/tenant/quota.service.ts';
 import {
   pauseDirective,
@@ -21,7 +21,6 @@ import {
   switchDirective,
   makePluginSwitches,
 } from '../../src/job/pause.service.ts';
-import { makeProcessCounter } from '../../src/insight/metrics.service.ts';
 import { createBareReport, type AttemptReport } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
 import { endAsFailed, endAsSucceeded } from '../../src/job/outcome.ts';

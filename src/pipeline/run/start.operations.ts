@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { DuctileError, toDuctileError } from '../../base/errors.ts';
-import { nonBlankText } from '../../base/fields.ts';
+import { nonBlankText, toDue } from '../../base/fields.ts';
 import { parseStoredJson } from '../../base/json.ts';
 import { requirePipeline, type RunSubmission, type StartedRun } from './start.service.ts';
 import type { Pipeline } from '../language/pipeline.ts';
@@ -8,7 +8,6 @@ import { isRunOver, type Run } from './run.ts';
 import type { Context } from '../../operation/context.ts';
 import { refuseDeniedSteps } from '../../operation/denied-commands.ts';
 import { defineOperation } from '../../operation/define.ts';
-import { toDue } from '../../operation/due.ts';
 import {
   isDelayed,
   startFields,
