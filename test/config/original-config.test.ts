@@ -31,7 +31,7 @@ describe.each(databases)('hooks on %s', (database) => {
       plugins: {
         loud: { program: worker, settings: { ...once, timeout: '2s', notify_on_complete: true } },
         quiet: { program: worker, settings: once },
-        noteProgram: { program: noteProgram, settings: { notify_on_complete: true } },
+        hook: { program: noteProgram, settings: { notify_on_complete: true } },
       },
       pipelines: [
         { name: 'done', 'on-hook': 'job.completed', steps: [step] },
