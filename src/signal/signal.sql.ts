@@ -55,10 +55,7 @@ export async function insertNewSignals(
   return { added, areAwaited: (await woken).length > 0 };
 }
 
-/**
- * Records the directives that signals request. The signal of such a request requests nothing
- * itself.
- */
+/** Records the directives that signals request. The signal of a request requests nothing itself. */
 function insertRequests(tx: Transaction, signals: readonly SignalDraft[]): void {
   const { listSignalDirectives } = tx;
   if (listSignalDirectives === undefined) return;
@@ -148,9 +145,7 @@ function inherited(r: RowsWriter, d: Dialect): string {
     ${chainOf(d, () => r('correlation_id'))})`;
 }
 
-/**
- * Writes the name of a job's chain: the correlation of the signal that caused it, else its own id.
- */
+/** Writes the name of a job's chain: the correlation of the signal that caused it, or its own id. */
 export function chainOf(d: Dialect, root: () => string): string {
   return `coalesce((select c.correlation_id from ${d.table('job_queue')} j
     join ${d.table('signals')} c on c.id = j.source_event_id where j.id = ${root()}), ${root()})`;
