@@ -159,7 +159,7 @@ export const settingsFields = {
     .describe('for result: how long a sender waits (default: 10s)'),
 };
 
-/** One of these keys, or the spelling of its flag. */
+/** Accepts the name of a setting, also in the spelling of its flag. */
 export const settingName = z.preprocess(
   (name) => (typeof name === 'string' ? name.replaceAll('-', '_') : name),
   z.enum(Object.keys(settingsFields)),
