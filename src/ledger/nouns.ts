@@ -79,7 +79,7 @@ import {
 } from '../job/process.sql.ts';
 import { closeKey, openKey } from '../operation/idempotency.sql.ts';
 import {
-  installationsVersion,
+  readInstallationsVersion,
   listInstallations,
   listProvisionRows,
   recordInstallationError,
@@ -114,19 +114,19 @@ import { replayStep } from '../signal/replay.sql.ts';
 import { readSignalPage, countSignalGroups, listSignals } from '../signal/signal.sql.ts';
 import { recordPruned, readWorkload, readUsage } from '../tenant/workload.sql.ts';
 import {
-  addTenant,
-  addTenantKey,
-  dropTenantKey,
-  dueTenants,
+  insertTenant,
+  insertTenantKey,
+  deleteTenantKey,
+  listDueTenants,
   findTenant,
-  forgetTenant,
+  deleteTenantRow,
   listTenants,
-  moveTenant,
-  noteAllTenantsDue,
-  noteTenantDue,
-  noteTenantSchema,
-  setTenantLimits,
-  tenantOfKey,
+  updateTenantStatus,
+  recordAllTenantsDue,
+  recordTenantDue,
+  recordTenantSchema,
+  updateTenantLimits,
+  findTenantByKey,
 } from '../tenant/tenant.sql.ts';
 import {
   readDeliveryPage,
@@ -320,7 +320,7 @@ export const nouns = {
   installations: {
     list: reads(listInstallations),
     listProvisions: reads(listProvisionRows),
-    readVersion: reads(installationsVersion),
+    readVersion: reads(readInstallationsVersion),
     recordError: writes(recordInstallationError),
   },
   webhooks: {
@@ -337,20 +337,20 @@ export const nouns = {
     listTargets: reads(listTargets),
   },
   tenants: {
-    insert: writes(addTenant),
-    updateStatus: writes(moveTenant),
-    updateLimits: writes(setTenantLimits),
-    delete: writes(forgetTenant),
+    insert: writes(insertTenant),
+    updateStatus: writes(updateTenantStatus),
+    updateLimits: writes(updateTenantLimits),
+    delete: writes(deleteTenantRow),
     find: finds(findTenant),
     list: reads(listTenants),
-    listDue: reads(dueTenants),
-    recordDue: writes(noteTenantDue),
-    recordAllDue: writes(noteAllTenantsDue),
-    recordSchema: writes(noteTenantSchema),
+    listDue: reads(listDueTenants),
+    recordDue: writes(recordTenantDue),
+    recordAllDue: writes(recordAllTenantsDue),
+    recordSchema: writes(recordTenantSchema),
     awaitClaims: awaitTenantClaims,
-    insertKey: writes(addTenantKey),
-    deleteKey: writes(dropTenantKey),
-    findByKey: finds(tenantOfKey),
+    insertKey: writes(insertTenantKey),
+    deleteKey: writes(deleteTenantKey),
+    findByKey: finds(findTenantByKey),
   },
   workload: {
     readDue: reads(readWorkload),

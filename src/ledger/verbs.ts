@@ -18,7 +18,7 @@ import {
   type EventLimit,
 } from '../signal/event-feed.sql.ts';
 import { makeHorizon, type HorizonState } from '../signal/event-horizon.sql.ts';
-import { awakeTenants } from '../tenant/tenant.sql.ts';
+import { listOpenTenants } from '../tenant/tenant.sql.ts';
 import { tenantSchema } from '../tenant/tenants.ts';
 import type { Closing, ReapRequest, Settlement } from './commit.ts';
 import type { CommitName, Session, Store, Transaction } from './dialect.ts';
@@ -162,7 +162,7 @@ export function awaitTenantClaims({ dialect, read, write }: Store) {
   return async (): Promise<void> => {
     const { awaitClaimsIn } = dialect;
     if (awaitClaimsIn === undefined) return;
-    const schemas = (await read(awakeTenants)).map(tenantSchema);
+    const schemas = (await read(listOpenTenants)).map(tenantSchema);
     for (let at = 0; at < schemas.length; at += limits.claimLocksMax) {
       const batch = schemas.slice(at, at + limits.claimLocksMax);
       await write(['other'], (tx) => tx.run(awaitClaimsIn(batch)));

@@ -48,7 +48,7 @@ export async function listProvisionRows(
   }));
 }
 
-export async function installationsVersion(session: Session): Promise<number> {
+export async function readInstallationsVersion(session: Session): Promise<number> {
   return Number((await readMeta(session, 'installations_version')) ?? 0);
 }
 
@@ -199,7 +199,7 @@ async function advanceVersion(
   tx: Transaction,
   plannedAt: number,
 ): Promise<DirectiveEnd | undefined> {
-  const now = await installationsVersion(tx);
+  const now = await readInstallationsVersion(tx);
   if (now !== plannedAt) {
     const error = 'another installation was changed at the same moment, so this was not done';
     return { status: 'failed', code: 'BUSY', error };

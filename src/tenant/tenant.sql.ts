@@ -24,7 +24,7 @@ export async function findTenant(session: Session, slug: string): Promise<Tenant
   return row === undefined ? undefined : toTenant(row);
 }
 
-export async function addTenant(tx: Transaction, draft: TenantDraft): Promise<boolean> {
+export async function insertTenant(tx: Transaction, draft: TenantDraft): Promise<boolean> {
   const { dialect: d } = tx;
   const { workers, queueLength, signalsPerMinute, storageBytes } = draft.limits;
   const made = await tx.run(
@@ -45,7 +45,7 @@ export async function addTenant(tx: Transaction, draft: TenantDraft): Promise<bo
   return made.length > 0;
 }
 
-export async function moveTenant(
+export async function updateTenantStatus(
   tx: Transaction,
   slug: string,
   from: readonly TenantStatus[],
@@ -60,7 +60,7 @@ export async function moveTenant(
   return moved.length > 0;
 }
 
-export async function setTenantLimits(
+export async function updateTenantLimits(
   tx: Transaction,
   slug: string,
   { workers, queueLength, signalsPerMinute, storageBytes }: TenantLimits,
@@ -74,7 +74,7 @@ export async function setTenantLimits(
   return set.length > 0;
 }
 
-export async function forgetTenant(tx: Transaction, slug: string): Promise<void> {
+export async function deleteTenantRow(tx: Transaction, slug: string): Promise<void> {
   await tx.run(`delete from ${tx.dialect.table('tenant_keys')} where slug = ?`, [slug]);
   await tx.run(`delete from ${tx.dialect.table('tenants')} where slug = ?`, [slug]);
 }
@@ -82,7 +82,7 @@ export async function forgetTenant(tx: Transaction, slug: string): Promise<void>
 /** The exact condition of the partial index, so that it is used. */
 const mayBeDue = `due_at is not null and status in ('active', 'suspended')`;
 
-export async function dueTenants(session: Session, limit: number): Promise<DueTenants> {
+export async function listDueTenants(session: Session, limit: number): Promise<DueTenants> {
   const { dialect: d } = session;
   const rows = await session.run(
     `select slug, due_at, (select ${d.now}) as now from ${d.table('tenants')}
@@ -99,7 +99,7 @@ export async function dueTenants(session: Session, limit: number): Promise<DueTe
 }
 
 /** Lists tenants that a host may have open: while one is open, its `due_at` is in the past. */
-export async function awakeTenants(session: Session): Promise<string[]> {
+export async function listOpenTenants(session: Session): Promise<string[]> {
   const { dialect: d } = session;
   const rows = await session.run(
     `select slug from ${d.table('tenants')} where ${mayBeDue} and due_at <= (select ${d.now})`,
@@ -118,11 +118,11 @@ export interface TenantDueTime {
 }
 
 /**
- * The earliest time wins: a host that looked before another one made work due must not delay it. A
- * due time in the past is replaced. If the row has changed since, the due time is kept: a tenant may
- * have been resumed after it was read as suspended.
+ * Records when a tenant is due. The earliest time wins: a host that read the ledger before another one
+ * made work due must not delay it. A due time in the past is replaced. If the row has changed since, the
+ * due time stays: a tenant may have been resumed after it was read as suspended.
  */
-export async function noteTenantDue(
+export async function recordTenantDue(
   tx: Transaction,
   slug: string,
   due: 'now' | TenantDueTime | null,
@@ -148,7 +148,7 @@ export async function noteTenantDue(
   );
 }
 
-export async function noteAllTenantsDue(tx: Transaction): Promise<void> {
+export async function recordAllTenantsDue(tx: Transaction): Promise<void> {
   const { dialect: d } = tx;
   await tx.run(
     `update ${d.table('tenants')} set due_at = (select ${d.now})
@@ -156,7 +156,7 @@ export async function noteAllTenantsDue(tx: Transaction): Promise<void> {
   );
 }
 
-export async function noteTenantSchema(
+export async function recordTenantSchema(
   tx: Transaction,
   slug: string,
   { version, error }: TenantSchema,
@@ -168,7 +168,7 @@ export async function noteTenantSchema(
   );
 }
 
-export async function addTenantKey(
+export async function insertTenantKey(
   tx: Transaction,
   kind: TenantKeyKind,
   key: string,
@@ -182,7 +182,7 @@ export async function addTenantKey(
       on conflict (kind, key) do nothing`,
     [kind, key, slug],
   );
-  return (await tenantOfKey(tx, kind, key)) === slug;
+  return (await findTenantByKey(tx, kind, key)) === slug;
 }
 
 async function isRootWebhook(tx: Transaction, id: string): Promise<boolean> {
@@ -190,7 +190,7 @@ async function isRootWebhook(tx: Transaction, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-export async function dropTenantKey(
+export async function deleteTenantKey(
   tx: Transaction,
   kind: TenantKeyKind,
   key: string,
@@ -201,7 +201,7 @@ export async function dropTenantKey(
   ]);
 }
 
-export async function tenantOfKey(
+export async function findTenantByKey(
   session: Session,
   kind: TenantKeyKind,
   key: string,

@@ -3,47 +3,47 @@ import { expect, test } from 'vitest';
 import { makeOpenLimit } from '../../src/tenant/open-limit.service.ts';
 
 /** The admitted callers, and how each of them is released. */
-function makeCrowd(passingMax: number, insideMax: number) {
-  const passing: ((isInside: boolean) => void)[] = [];
+function makeCallers(openingMax: number, openMax: number) {
+  const opening: ((isOpen: boolean) => void)[] = [];
   let requestCount = 0;
-  const gate = makeOpenLimit(passingMax, insideMax, () => void (requestCount += 1));
-  const come = (): Promise<void> =>
-    gate.enter('one', () => new Promise<boolean>((resolve) => passing.push(resolve)));
-  return { gate, passing, come, asked: () => requestCount };
+  const limit = makeOpenLimit(openingMax, openMax, () => void (requestCount += 1));
+  const open = (): Promise<void> =>
+    limit.enter('one', () => new Promise<boolean>((resolve) => opening.push(resolve)));
+  return { limit, opening, open, requested: () => requestCount };
 }
 
 test('the limit admits a fixed number at once', async () => {
-  const { passing, come } = makeCrowd(2, 9);
-  const all = [come(), come(), come()];
+  const { opening, open } = makeCallers(2, 9);
+  const all = [open(), open(), open()];
   await turn();
-  expect(passing).toHaveLength(2);
-  passing[0]?.(false);
+  expect(opening).toHaveLength(2);
+  opening[0]?.(false);
   await turn();
-  expect(passing).toHaveLength(3);
-  for (const leave of passing) leave(false);
+  expect(opening).toHaveLength(3);
+  for (const leave of opening) leave(false);
   await Promise.all(all);
 });
 
-test('admits a limited number, and asks for room when a caller waits', async () => {
-  const { gate, passing, come, asked } = makeCrowd(2, 1);
-  const first = come();
+test('the limit admits a fixed number in total, and requests space when a caller waits', async () => {
+  const { limit, opening, open, requested } = makeCallers(2, 1);
+  const first = open();
   await turn();
-  passing[0]?.(true);
+  opening[0]?.(true);
   await first;
-  expect(gate.isFree).toBe(false);
-  const second = come();
+  expect(limit.isFree).toBe(false);
+  const second = open();
   await turn();
-  expect([passing.length, asked()]).toEqual([1, 1]);
-  gate.leave();
+  expect([opening.length, requested()]).toEqual([1, 1]);
+  limit.leave();
   await turn();
-  expect(passing).toHaveLength(2);
-  passing[1]?.(false);
+  expect(opening).toHaveLength(2);
+  opening[1]?.(false);
   await second;
-  expect(gate.isFree).toBe(true);
+  expect(limit.isFree).toBe(true);
 });
 
 test('a caller that fails to enter is not counted', async () => {
-  const { gate } = makeCrowd(1, 1);
-  await expect(gate.enter('one', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
-  expect(gate.isFree).toBe(true);
+  const { limit } = makeCallers(1, 1);
+  await expect(limit.enter('one', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
+  expect(limit.isFree).toBe(true);
 });

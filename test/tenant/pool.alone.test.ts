@@ -1,4 +1,4 @@
-/** Which tenants are awake: each once, and each in turn where there is not room for all. */
+/** The open tenants: each is opened once, and they take turns if there aren't slots for all. */
 import { noRules } from '../../src/ledger/rules.ts';
 import { describe, expect, test, vi } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
@@ -22,7 +22,7 @@ const patienceMs = 60_000;
 const timeout = 2 * patienceMs;
 
 describe.each(databases)('a tenant on %s', (database) => {
-  test('is woken once, though it is looked for again while it is found', async () => {
+  test('is opened once, even if a second check finds it due meanwhile', async () => {
     const program = python('wait_for("open"); ok()');
     const plugins = { worker: { program, settings: { shared: true } } };
     const place = await makePlace({ database, plugins, tenants });
@@ -42,30 +42,34 @@ describe.each(databases)('a tenant on %s', (database) => {
     visit?.end();
   });
 
-  test('that has much to do makes room, and nothing is cut short', { timeout }, async () => {
-    const program = python('note(request["job_id"]); time.sleep(0.2); ok()');
-    const plugins = { worker: { program, settings: { shared: true, parallelism: 1 } } };
-    const place = await makePlace({ database, plugins, tenants });
-    const ledger = await openLedger(place.config.state, noRules);
-    const towns = new Map<string, readonly string[]>();
-    for (let n = 0; n < 3; n += 1) {
-      const slug = await makeTenant(ledger, place.config);
-      const put = (tenant: Ledger): Promise<readonly string[]> => enqueue(tenant, JOBS);
-      towns.set(slug, await withTenantLedger(place.config, slug, put));
-    }
-    await ledger.close();
-    await place.start();
-    const areAll = async (): Promise<boolean> => (await place.notes()).length >= 3 * JOBS;
-    await eventually('all have run', areAll, patienceMs);
-    const notes = await place.notes();
-    const times = [...towns.values()].map((ids) => ids.map((id) => notes.indexOf(id)));
-    // Each ran some before any other had run all.
-    const lastBegun = Math.max(...times.map((ran) => Math.min(...ran)));
-    const firstEnded = Math.min(...times.map((ran) => Math.max(...ran)));
-    expect(lastBegun).toBeLessThan(firstEnded);
-    // A single attempt each: a tenant that went to sleep let its jobs end.
-    expect(notes.toSorted()).toEqual([...towns.values()].flat().toSorted());
-  });
+  test(
+    'with much work is closed for another one, and no attempt is interrupted',
+    { timeout },
+    async () => {
+      const program = python('note(request["job_id"]); time.sleep(0.2); ok()');
+      const plugins = { worker: { program, settings: { shared: true, parallelism: 1 } } };
+      const place = await makePlace({ database, plugins, tenants });
+      const ledger = await openLedger(place.config.state, noRules);
+      const towns = new Map<string, readonly string[]>();
+      for (let n = 0; n < 3; n += 1) {
+        const slug = await makeTenant(ledger, place.config);
+        const put = (tenant: Ledger): Promise<readonly string[]> => enqueue(tenant, JOBS);
+        towns.set(slug, await withTenantLedger(place.config, slug, put));
+      }
+      await ledger.close();
+      await place.start();
+      const areAll = async (): Promise<boolean> => (await place.notes()).length >= 3 * JOBS;
+      await eventually('all have run', areAll, patienceMs);
+      const notes = await place.notes();
+      const times = [...towns.values()].map((ids) => ids.map((id) => notes.indexOf(id)));
+      // Each ran some before any other had run all.
+      const lastBegun = Math.max(...times.map((ran) => Math.min(...ran)));
+      const firstEnded = Math.min(...times.map((ran) => Math.max(...ran)));
+      expect(lastBegun).toBeLessThan(firstEnded);
+      // A single attempt each: a tenant that went to sleep let its jobs end.
+      expect(notes.toSorted()).toEqual([...towns.values()].flat().toSorted());
+    },
+  );
 });
 
 async function enqueue(ledger: Ledger, count: number): Promise<readonly string[]> {

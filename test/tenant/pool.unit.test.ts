@@ -11,7 +11,7 @@ import type { TenantRow } from '../../src/tenant/tenants.ts';
 import { eventually } from '../support/instance.ts';
 import type { Visit, TenantPool } from '../../src/tenant/tenants.ts';
 
-const AWAKE_MAX = limits.tenantsAwakeMax.postgres;
+const OPEN_MAX = limits.tenantsAwakeMax.postgres;
 const quiet: Workload = {
   isReady: false,
   isRunning: false,
@@ -112,7 +112,7 @@ function rowOf(slug: string): TenantRow {
   };
 }
 
-const slugs = Array.from({ length: AWAKE_MAX }, (_, index) => `t${index}`);
+const slugs = Array.from({ length: OPEN_MAX }, (_, index) => `t${index}`);
 
 async function fillUp({ pool }: Setup): Promise<Visit[]> {
   const visits: Visit[] = [];
@@ -124,7 +124,7 @@ function total(counts: ReadonlyMap<string, number>): number {
   return [...counts.values()].reduce((sum, n) => sum + n, 0);
 }
 
-test('a tenant goes to sleep for each waiting caller, and each sleeps once', async () => {
+test('a tenant is closed for each waiting caller, and each is closed once', async () => {
   const setup = await makeSetup(60_000);
   for (const visit of await fillUp(setup)) visit.end();
   // A slow idle check lets both callers look at the same tenants.
@@ -134,11 +134,11 @@ test('a tenant goes to sleep for each waiting caller, and each sleeps once', asy
   });
   await Promise.all(['late', 'later', 'latest'].map((slug) => setup.pool.visit(slug)));
   expect([...setup.closed.values()].every((n) => n === 1)).toBe(true);
-  expect(setup.pool.open.length).toBeLessThanOrEqual(AWAKE_MAX);
+  expect(setup.pool.open.length).toBeLessThanOrEqual(OPEN_MAX);
   expect(total(setup.opened) - total(setup.closed)).toBe(setup.pool.open.length);
 });
 
-test('a tenant that works does not sleep to make room', async () => {
+test('a tenant with work is not closed for another one', async () => {
   const setup = await makeSetup(1);
   for (const slug of slugs) setup.workloads.set(slug, () => Promise.resolve(busy));
   for (const visit of await fillUp(setup)) visit.end();
@@ -158,11 +158,11 @@ test('stopping does not wait for a slot that is never freed', async () => {
   for (let turns = 0; turns < 10; turns += 1) await turn();
   await setup.pool.stop();
   await refused;
-  expect(total(setup.closed)).toBe(AWAKE_MAX);
+  expect(total(setup.closed)).toBe(OPEN_MAX);
   expect(setup.opened.has('late')).toBe(false);
 });
 
-test('a tenant that is secluded while it waits for a slot is not waited for', async () => {
+test('a tenant that is blocked while it waits for a slot is not waited for', async () => {
   const setup = await makeSetup(60_000);
   await fillUp(setup);
   const late = setup.pool.visit('late');
@@ -173,16 +173,16 @@ test('a tenant that is secluded while it waits for a slot is not waited for', as
   expect(setup.opened.has('late')).toBe(false);
 });
 
-test("a tenant that can't be read keeps no other awake and blocks no other", async () => {
+test("a tenant that can't be read keeps no other open and delays no other", async () => {
   const setup = await makeSetup(1);
   for (const visit of await fillUp(setup)) visit.end();
   setup.workloads.set('t0', () => Promise.reject(new Error('the ledger does not answer')));
   await setup.pool.visit('late');
-  await eventually('the others sleep', () => setup.pool.open.length === 2);
+  await eventually('the others are closed', () => setup.pool.open.length === 2);
   expect([...setup.pool.open].sort()).toEqual(['late', 't0']);
 });
 
-test('a caller that arrives during the check finds the tenant awake', async () => {
+test('a caller that arrives during the check finds the tenant open', async () => {
   const setup = await makeSetup(limits.tenantSleepCheckMs / 2);
   const first = await setup.pool.visit('acme');
   first.end();

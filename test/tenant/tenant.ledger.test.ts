@@ -114,7 +114,7 @@ describe.each(databases)('a tenant on %s', (kind) => {
   });
 });
 
-describe.each(databases)('the outlook on %s', (kind) => {
+describe.each(databases)('the workload on %s', (kind) => {
   test('reports ready, running and coming work', async () => {
     const { ledger, sql } = await openBench(kind);
     expect(await ledger.workload.readDue()).toEqual({
