@@ -1,9 +1,9 @@
 import { limits } from '../base/limits.ts';
-import type { Attempt, AttemptFilter, AttemptPage, AttemptPageFilter } from './attempt.ts';
 import { defineRows, type Dialect, type Row, type Session, type Value } from '../ledger/dialect.ts';
 import { text } from '../ledger/row.ts';
 import { WhereClause } from '../ledger/where.ts';
 import { isAttemptOf, toAttempt } from './attempt.sql.ts';
+import type { Attempt, AttemptFilter, AttemptPage, AttemptPageFilter } from './attempt.ts';
 
 export async function listAttempts(session: Session, filter: AttemptFilter): Promise<Attempt[]> {
   const { dialect: d } = session;

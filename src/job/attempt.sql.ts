@@ -1,4 +1,4 @@
-import type { Attempt, AttemptCause, AttemptStatus } from './attempt.ts';
+import type { Closing } from '../ledger/commit.ts';
 import {
   defineRows,
   type Row,
@@ -6,8 +6,8 @@ import {
   type Session,
   type Transaction,
 } from '../ledger/dialect.ts';
-import type { Closing } from '../ledger/commit.ts';
 import { intOrNull, int, text, textOrNull } from '../ledger/row.ts';
+import type { Attempt, AttemptCause, AttemptStatus } from './attempt.ts';
 
 /**
  * Writes the guard of every close of an attempt. It matches only the claim and the attempt that the

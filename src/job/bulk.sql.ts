@@ -1,4 +1,9 @@
 import { DuctileError } from '../base/errors.ts';
+import { lockProgress, writeProgress } from '../directive/lifecycle.sql.ts';
+import type { Closing } from '../ledger/commit.ts';
+import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
+import { int, text } from '../ledger/row.ts';
+import { createBareReport } from './attempt.ts';
 import {
   advanceBulk,
   createBulkProgress,
@@ -8,15 +13,10 @@ import {
   type Retry,
   type RetryResult,
 } from './directives.ts';
-import { createBareReport } from './attempt.ts';
+import { enqueueJobs } from './enqueue.sql.ts';
+import { jobColumns, toJob } from './job.sql.ts';
 import { isTerminal, type Job, type CancelResult } from './job.ts';
 import { endAsCancelled } from './outcome.ts';
-import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
-import type { Closing } from '../ledger/commit.ts';
-import { enqueueJobs } from './enqueue.sql.ts';
-import { lockProgress, writeProgress } from '../directive/lifecycle.sql.ts';
-import { int, text } from '../ledger/row.ts';
-import { jobColumns, toJob } from './job.sql.ts';
 import { settleClosings } from './settle.sql.ts';
 
 export async function cancelJob(tx: Transaction, jobId: string): Promise<CancelResult> {

@@ -1,13 +1,13 @@
-import { compact } from '../base/json.ts';
 import * as z from 'zod';
-import { limits } from '../base/limits.ts';
 import { duration } from '../base/fields.ts';
+import { compact } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
 import { commandName, pluginName } from '../config/fields.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective, textIn } from '../operation/request-directive.ts';
+import { historyKinds } from './directives.ts';
 import { requireJob, jobIdField, jobStatusField } from './operations.ts';
 import { jobShape, showJob } from './shapes.service.ts';
-import { historyKinds } from './directives.ts';
 
 const directiveId = z.string().describe('the record of this change');
 

@@ -2,6 +2,9 @@ import { DuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import { compact, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import type { DirectiveExecution, DirectiveDefinition } from '../directive/define.service.ts';
+import type { LedgerContext } from '../engine/context.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import {
   createBulkProgress,
   cancelType,
@@ -14,12 +17,9 @@ import {
   type BulkStep,
   type Retry,
 } from './directives.ts';
+import { findChildHops } from './enqueue.service.ts';
 import { isTerminal, type Job } from './job.ts';
 import type { JobFilter } from './types.ts';
-import type { Ledger } from '../ledger/ledger.ts';
-import { findChildHops } from './enqueue.service.ts';
-import type { DirectiveExecution, DirectiveDefinition } from '../directive/define.service.ts';
-import type { LedgerContext } from '../engine/context.ts';
 
 export function cancelJobsDirective(context: LedgerContext): DirectiveDefinition<JobChoice> {
   const { ledger, commits } = context;

@@ -7,10 +7,10 @@ import {
   cacheStatement,
   type Dialect,
 } from '../ledger/dialect.ts';
-import type { ClaimedJob } from './types.ts';
 import { text, int } from '../ledger/row.ts';
-import { toJob } from './job.sql.ts';
 import { hasKeyedJob } from './dependency.sql.ts';
+import { toJob } from './job.sql.ts';
+import type { ClaimedJob } from './types.ts';
 
 /** The plugin states and baggage that claimed jobs need. Many jobs share one text. */
 export interface ClaimContext {

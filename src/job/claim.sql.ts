@@ -6,7 +6,7 @@ import {
   type Row,
   type Transaction,
 } from '../ledger/dialect.ts';
-import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from './types.ts';
+import { int, intOrNull, text } from '../ledger/row.ts';
 import {
   readClaimContext,
   toClaimedJob,
@@ -14,8 +14,8 @@ import {
   type RunningCounts,
 } from './claim-context.sql.ts';
 import { hasNoKey, makeKeyHeadReader } from './dependency.sql.ts';
-import { int, intOrNull, text } from '../ledger/row.ts';
 import { jobColumns } from './job.sql.ts';
+import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from './types.ts';
 
 /**
  * Claims up to `slots` ready jobs, oldest first, for a process that the ledger knows. It is the last

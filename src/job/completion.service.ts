@@ -1,9 +1,9 @@
 import { DuctileError } from '../base/errors.ts';
-import { isTerminal, type Job } from './job.ts';
-import type { JobEnd, KnownEnds } from './types.ts';
+import type { Config } from '../config/config.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
 import { isRunOver, type Run } from '../pipeline/run/run.ts';
-import type { Config } from '../config/config.ts';
+import { isTerminal, type Job } from './job.ts';
+import type { JobEnd, KnownEnds } from './types.ts';
 
 /** How often a waiting caller reads the ledger anyway, because a notification can get lost. */
 const POLL_MS = 5000;

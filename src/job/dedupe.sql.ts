@@ -1,7 +1,7 @@
-import { isTerminal, type JobDraft } from './job.ts';
-import { defineRows, type Row, type RowsStatement, type Transaction } from '../ledger/dialect.ts';
 import type { Closing } from '../ledger/commit.ts';
+import { defineRows, type Row, type RowsStatement, type Transaction } from '../ledger/dialect.ts';
 import { text } from '../ledger/row.ts';
+import { isTerminal, type JobDraft } from './job.ts';
 
 /**
  * Claims the dedupe keys of jobs. For each job that must not be added, returns the job that does or

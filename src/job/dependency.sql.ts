@@ -1,3 +1,4 @@
+import type { DependencyHolder } from '../job/types.ts';
 import {
   defineRows,
   awaitBoth,
@@ -7,7 +8,6 @@ import {
   type Session,
   type Transaction,
 } from '../ledger/dialect.ts';
-import type { DependencyHolder } from '../job/types.ts';
 import { text } from '../ledger/row.ts';
 
 /**

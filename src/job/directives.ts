@@ -1,7 +1,7 @@
 import * as z from 'zod';
-import { jobStatuses, isTerminal, type Job, type JobDraft, type JobStatus } from './job.ts';
 import { limits } from '../base/limits.ts';
 import type { DirectiveType } from '../directive/directive.ts';
+import { jobStatuses, isTerminal, type Job, type JobDraft, type JobStatus } from './job.ts';
 
 const open: readonly JobStatus[] = jobStatuses.filter((status) => !isTerminal(status));
 const ended: readonly JobStatus[] = jobStatuses.filter(isTerminal);

@@ -1,19 +1,19 @@
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { makeToken } from '../base/ids.ts';
+import type { Log } from '../base/log.ts';
 import type { LedgerContext } from '../engine/context.ts';
-import { type Execute, HOST_FULL_DELAY_MS } from './executor.service.ts';
+import type { Generation } from '../engine/generation.ts';
+import type { Closing } from '../ledger/commit.ts';
 import { findSuppressedJobs } from './enqueue.service.ts';
+import { type Execute, HOST_FULL_DELAY_MS } from './executor.service.ts';
 import {
   logAttemptEnd,
   type WrittenSettlement,
   type Settler,
   closeUnstartedClaim,
 } from './settle.service.ts';
-import { DuctileError, messageOf } from '../base/errors.ts';
-import { makeToken } from '../base/ids.ts';
-import type { Log } from '../base/log.ts';
-import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from './types.ts';
-import type { Closing } from '../ledger/commit.ts';
-import type { Generation } from '../engine/generation.ts';
 import { Slots, type SlotPool } from './slots.service.ts';
+import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from './types.ts';
 
 const RETRY_MS_MIN = 100;
 const RETRY_MS_MAX = 5000;

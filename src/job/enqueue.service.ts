@@ -1,9 +1,14 @@
+import { makeBatcher } from '../base/batch.ts';
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
-import { makeBatcher } from '../base/batch.ts';
 import { makeId } from '../base/ids.ts';
 import { type JsonObject, toStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import type { SuppressedWork } from '../engine/commit-events.ts';
+import type { LedgerContext } from '../engine/context.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
+import { findPluginCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
+import { checkPayload } from '../plugin/payload.ts';
 import {
   type Dedupe,
   type JobDraft,
@@ -13,11 +18,6 @@ import {
   type JobCause,
 } from './job.ts';
 import type { ContextDraft, EnqueueResult } from './types.ts';
-import type { LedgerSubset } from '../ledger/ledger.ts';
-import { findPluginCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
-import { checkPayload } from '../plugin/payload.ts';
-import type { LedgerContext } from '../engine/context.ts';
-import type { SuppressedWork } from '../engine/commit-events.ts';
 
 export interface JobSubmission {
   /** Set by a caller that may repeat the request. A new id otherwise. */

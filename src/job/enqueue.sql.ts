@@ -1,4 +1,4 @@
-import type { JobDraft } from './job.ts';
+import type { EnqueueBatch } from '../ledger/commit.ts';
 import {
   defineRows,
   type Dialect,
@@ -6,10 +6,10 @@ import {
   type RowsWriter,
   type Transaction,
 } from '../ledger/dialect.ts';
-import type { ContextDraft, EnqueueResult } from './types.ts';
-import type { EnqueueBatch } from '../ledger/commit.ts';
-import { findDuplicates, findKeyHolders } from './dedupe.sql.ts';
 import { insertSignals } from '../signal/signal.sql.ts';
+import { findDuplicates, findKeyHolders } from './dedupe.sql.ts';
+import type { JobDraft } from './job.ts';
+import type { ContextDraft, EnqueueResult } from './types.ts';
 
 /** Adds jobs, alone or as part of a settlement. All jobs are added here. */
 export async function enqueueJobs(tx: Transaction, batch: EnqueueBatch): Promise<EnqueueResult[]> {

@@ -1,16 +1,17 @@
+import type { GrantAccess, Credentials } from '../access/credentials.service.ts';
 import { DuctileError, messageOf, type ErrorCode } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { probe } from '../base/probe.ts';
-import type { GrantAccess, Credentials } from '../access/credentials.service.ts';
+import type { LedgerContext } from '../engine/context.ts';
 import type { Generation } from '../engine/generation.ts';
 import type { Closing } from '../ledger/commit.ts';
 import { followDeath, followSuccess, noConsequences } from '../pipeline/follow-job.ts';
 import type { FollowRules, SignalConsequences } from '../pipeline/follow-rules.ts';
-import { findPluginCommand, type Plugin } from '../plugin/catalog.ts';
 import { createDoneArrival, createFailedArrival } from '../pipeline/run/run.ts';
-import { addResult, toStorable } from '../plugin/response.ts';
+import { findPluginCommand, type Plugin } from '../plugin/catalog.ts';
 import type { ProcessEnd } from '../plugin/process.ts';
 import { decodeResponse, type Reply } from '../plugin/protocol.ts';
+import { addResult, toStorable } from '../plugin/response.ts';
 import type { PayloadMask } from '../signal/mask.ts';
 import {
   createBareReport,
@@ -39,7 +40,6 @@ import {
 } from './run-plugin.service.ts';
 import { toLogFields } from './settle.service.ts';
 import type { ClaimedJob, StateChange } from './types.ts';
-import type { LedgerContext } from '../engine/context.ts';
 
 export type Execute = (
   job: ClaimedJob,

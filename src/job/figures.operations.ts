@@ -4,8 +4,8 @@ import type { DirectiveStatistics } from '../directive/types.ts';
 import type { AttemptStatistics, QueueStatistics } from '../insight/statistics.sql.ts';
 import type { Incident } from '../insight/types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { QueueCounts } from './types.ts';
 import { unmaskedLedger } from '../operation/visibility.ts';
+import type { QueueCounts } from './types.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 

@@ -1,22 +1,22 @@
-import { makeFailureLog, type Log } from '../base/log.ts';
-import { messageOf } from '../base/errors.ts';
-import { makeLoop, type Loop } from '../base/service.ts';
-import type { HeartbeatResult, ProcessBeat, RunningClaim } from './types.ts';
-import type { Ledger } from '../ledger/ledger.ts';
 import { hostname } from 'node:os';
+import { messageOf } from '../base/errors.ts';
+import { makeFailureLog, type Log } from '../base/log.ts';
+import { makeLoop, type Loop } from '../base/service.ts';
 import type { Config } from '../config/config.ts';
 import { digestConfigFiles } from '../config/integrity.ts';
+import type { LedgerContext } from '../engine/context.ts';
+import type { Generation } from '../engine/generation.ts';
+import type { Closing } from '../ledger/commit.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import { schemaVersion } from '../ledger/migrate.ts';
 import type { Host } from '../plugin/process.ts';
-import type { Dispatcher } from './dispatcher.service.ts';
-import type { Generation } from '../engine/generation.ts';
-import { makeReaper, type Reaper } from './reaper.service.ts';
-import { createBareReport } from './attempt.ts';
-import { endAsReleased } from './outcome.ts';
-import type { Closing } from '../ledger/commit.ts';
-import { toLogFields } from './settle.service.ts';
-import type { LedgerContext } from '../engine/context.ts';
 import type { TenantPool } from '../tenant/tenants.ts';
+import { createBareReport } from './attempt.ts';
+import type { Dispatcher } from './dispatcher.service.ts';
+import { endAsReleased } from './outcome.ts';
+import { makeReaper, type Reaper } from './reaper.service.ts';
+import { toLogFields } from './settle.service.ts';
+import type { HeartbeatResult, ProcessBeat, RunningClaim } from './types.ts';
 
 interface Heartbeat extends Loop {
   /**

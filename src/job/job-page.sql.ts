@@ -1,10 +1,8 @@
 import { fromTimestamp, toTimestamp, type Timestamp } from '../base/clock.ts';
 import { limits } from '../base/limits.ts';
 import type { Session } from '../ledger/dialect.ts';
-import type { BoundedCount, JobPage, JobPageFilter } from './types.ts';
+import { RARE_STATUSES } from '../ledger/migrations/0014-lists.ts';
 import { int, text } from '../ledger/row.ts';
-import { jobColumns, toJob } from './job.sql.ts';
-import { withWaiting } from './queue.sql.ts';
 import {
   countWalk,
   rangeAfter,
@@ -13,9 +11,11 @@ import {
   type WalkRequest,
   type WalkStream,
 } from '../ledger/walk.ts';
-import type { JobStatus } from './job.ts';
-import { RARE_STATUSES } from '../ledger/migrations/0014-lists.ts';
 import { WhereClause } from '../ledger/where.ts';
+import { jobColumns, toJob } from './job.sql.ts';
+import type { JobStatus } from './job.ts';
+import { withWaiting } from './queue.sql.ts';
+import type { BoundedCount, JobPage, JobPageFilter } from './types.ts';
 
 /**
  * Reads a page of jobs. It reads a bounded number of rows, whatever the filter and the size of the

@@ -1,8 +1,8 @@
-import type { Job, JobStatus } from './job.ts';
 import type { Dialect, Row, Session } from '../ledger/dialect.ts';
 import { int, intOrNull, text, textOrNull } from '../ledger/row.ts';
-import type { JobFilter } from './types.ts';
 import { formatOrder, WhereClause } from '../ledger/where.ts';
+import type { Job, JobStatus } from './job.ts';
+import type { JobFilter } from './types.ts';
 
 /** A list of names: `returning *` would include the columns of joined rows. */
 export const jobColumns = [

@@ -1,11 +1,14 @@
-import { compact } from '../base/json.ts';
 import * as z from 'zod';
 import { fromTimestamp, toTimestamp, type Timestamp } from '../base/clock.ts';
-import { parseDuration } from '../base/quantity.ts';
 import { moment, nonBlankText as textField } from '../base/fields.ts';
+import { compact } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { logLevels } from '../base/log-ring.ts';
+import { parseDuration } from '../base/quantity.ts';
 import { commandName, pluginName } from '../config/fields.ts';
+import { defineOperation } from '../operation/define.ts';
+import { ID_LENGTH } from '../operation/find-by-id.ts';
+import { limitField } from '../operation/page.ts';
 import {
   attemptStatuses,
   type Attempt,
@@ -14,9 +17,6 @@ import {
   type AttemptPosition,
 } from './attempt.ts';
 import { submitters } from './job.ts';
-import { defineOperation } from '../operation/define.ts';
-import { ID_LENGTH } from '../operation/find-by-id.ts';
-import { limitField } from '../operation/page.ts';
 import { requireJob, jobIdField } from './operations.ts';
 import { attemptShape, showAttempt } from './shapes.service.ts';
 

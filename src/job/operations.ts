@@ -1,13 +1,13 @@
 import * as z from 'zod';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
-import { limits } from '../base/limits.ts';
 import { moment, nonBlankText } from '../base/fields.ts';
 import { parseStoredJson } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
 import { commandName, pluginName } from '../config/fields.ts';
-import { submitters, jobStatuses, type Job, type JobStatus } from './job.ts';
-import type { JobFilter, JobPage } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Context } from '../operation/context.ts';
+import { defineOperation } from '../operation/define.ts';
+import { findById } from '../operation/find-by-id.ts';
 import {
   cursorField,
   limitField,
@@ -18,8 +18,9 @@ import {
   nextCursorField,
   pageFields,
 } from '../operation/page.ts';
-import { defineOperation } from '../operation/define.ts';
-import { findById } from '../operation/find-by-id.ts';
+import { isVisible } from '../operation/visibility.ts';
+import { figuresOf, type QueueFigures, type Figure } from './figures.operations.ts';
+import { submitters, jobStatuses, type Job, type JobStatus } from './job.ts';
 import {
   findRetries,
   jobActions,
@@ -33,8 +34,7 @@ import {
   showSignal,
   signalShape,
 } from './shapes.service.ts';
-import { isVisible } from '../operation/visibility.ts';
-import { figuresOf, type QueueFigures, type Figure } from './figures.operations.ts';
+import type { JobFilter, JobPage } from './types.ts';
 
 export const jobIdField = z
   .string()

@@ -1,11 +1,10 @@
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import type { Ledger } from '../ledger/ledger.ts';
-import type { PluginSwitch } from './types.ts';
+import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
-import type { TenantPool } from '../tenant/tenants.ts';
-import type { Dispatcher } from './dispatcher.service.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import { requireLoadedPlugin } from '../plugin/catalog.ts';
+import type { TenantPool } from '../tenant/tenants.ts';
 import {
   disablePluginType,
   enablePluginType,
@@ -13,7 +12,8 @@ import {
   resumeType,
   type PluginChoice,
 } from './directives.ts';
-import type { DirectiveDefinition } from '../directive/define.service.ts';
+import type { Dispatcher } from './dispatcher.service.ts';
+import type { PluginSwitch } from './types.ts';
 
 /**
  * The pause of the service. The ledger stores it for all hosts, and each host reads it from time to

@@ -3,18 +3,18 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
 import { pluginName } from '../config/fields.ts';
-import type { InitRequest, PluginHealth, ClaimablePlugin, EnqueueResult } from './types.ts';
+import type { DirectiveDefinition } from '../directive/define.service.ts';
+import type { LedgerContext } from '../engine/context.ts';
+import type { Generation } from '../engine/generation.ts';
 import {
   findPluginCommand,
   requireLoadedPlugin,
   type Catalog,
   type Plugin,
 } from '../plugin/catalog.ts';
-import type { DirectiveDefinition } from '../directive/define.service.ts';
-import type { JobSubmission } from './enqueue.service.ts';
-import type { Generation } from '../engine/generation.ts';
-import type { LedgerContext } from '../engine/context.ts';
 import type { Dispatcher } from './dispatcher.service.ts';
+import type { JobSubmission } from './enqueue.service.ts';
+import type { InitRequest, PluginHealth, ClaimablePlugin, EnqueueResult } from './types.ts';
 
 /** The results of the inits, as this process last read them. Jobs of a plugin wait for its `init`. */
 export class InitHealth {

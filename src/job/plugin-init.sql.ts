@@ -1,8 +1,8 @@
 import type { Row, Session, Transaction } from '../ledger/dialect.ts';
-import type { HealthNote, HealthStatus, InitRequest, PluginHealth } from './types.ts';
-import { enqueueJobs } from './enqueue.sql.ts';
-import { cancelJob } from './bulk.sql.ts';
 import { text, textOrNull } from '../ledger/row.ts';
+import { cancelJob } from './bulk.sql.ts';
+import { enqueueJobs } from './enqueue.sql.ts';
+import type { HealthNote, HealthStatus, InitRequest, PluginHealth } from './types.ts';
 
 /**
  * Requests the inits of plugins, one per configuration. The process that inserts the row queues the

@@ -1,13 +1,13 @@
 import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
-import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
 import type { Closing } from '../ledger/commit.ts';
-import type { Fact, PluginSwitch } from './types.ts';
-import { fence, fenceColumns, toFenceRow } from './attempt.sql.ts';
+import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { rangeAfter, readWalk, type WalkStream } from '../ledger/walk.ts';
 import { WhereClause } from '../ledger/where.ts';
+import { fence, fenceColumns, toFenceRow } from './attempt.sql.ts';
+import type { Fact, PluginSwitch } from './types.ts';
 
 /** The effect of closings on the states of their plugins, computed before anything is written. */
 export interface StatePlan {

@@ -1,6 +1,11 @@
 import { parseJson } from '../base/parse-json.ts';
-import type { Job } from './job.ts';
+import { listAbandoned } from '../directive/lifecycle.sql.ts';
 import type { Row, Session, Transaction } from '../ledger/dialect.ts';
+import { int, text, textOrNull } from '../ledger/row.ts';
+import type { LastLoad } from '../schedule/types.ts';
+import { jobColumns, toJob } from './job.sql.ts';
+import type { Job } from './job.ts';
+import { isReady, withWaiting } from './queue.sql.ts';
 import type {
   HeartbeatResult,
   Orphan,
@@ -9,11 +14,6 @@ import type {
   ProcessRow,
   UnrunnableRequest,
 } from './types.ts';
-import type { LastLoad } from '../schedule/types.ts';
-import { listAbandoned } from '../directive/lifecycle.sql.ts';
-import { int, text, textOrNull } from '../ledger/row.ts';
-import { jobColumns, toJob } from './job.sql.ts';
-import { isReady, withWaiting } from './queue.sql.ts';
 
 /** Records that a process is alive, and returns its claims. */
 export async function recordHeartbeat(

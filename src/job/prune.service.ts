@@ -1,6 +1,14 @@
 import { messageOf, DuctileError } from '../base/errors.ts';
+import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { formatDuration } from '../base/quantity.ts';
 import { makeLoop, type Service } from '../base/service.ts';
+import type { Config } from '../config/config.ts';
+import type { DirectiveExecution, DirectiveDefinition } from '../directive/define.service.ts';
+import type { Directives } from '../directive/request.service.ts';
+import type { LedgerContext } from '../engine/context.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { RUNTIME_SOURCE } from '../signal/signal.ts';
 import {
   historyKinds,
   pruneType,
@@ -9,14 +17,6 @@ import {
   type PruneChoice,
 } from './directives.ts';
 import { prunableKinds, type PrunableKind } from './types.ts';
-import type { Ledger } from '../ledger/ledger.ts';
-import { formatDuration } from '../base/quantity.ts';
-import type { JsonObject } from '../base/json.ts';
-import type { Config } from '../config/config.ts';
-import type { DirectiveExecution, DirectiveDefinition } from '../directive/define.service.ts';
-import type { LedgerContext } from '../engine/context.ts';
-import type { Directives } from '../directive/request.service.ts';
-import { RUNTIME_SOURCE } from '../signal/signal.ts';
 
 /**
  * Deletes rows that are past their retention, with every tick. Once an hour a directive deletes the

@@ -1,7 +1,6 @@
 import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import type { Job } from './job.ts';
 import {
   awaitBoth,
   type Dialect,
@@ -9,6 +8,9 @@ import {
   type Session,
   type Transaction,
 } from '../ledger/dialect.ts';
+import { int, text, textOrNull } from '../ledger/row.ts';
+import { hasNoKey, writeKeyHeads } from './dependency.sql.ts';
+import type { Job } from './job.ts';
 import type {
   PromotionResult,
   QueueCounts,
@@ -16,8 +18,6 @@ import type {
   QueuePosition,
   RunningJob,
 } from './types.ts';
-import { int, text, textOrNull } from '../ledger/row.ts';
-import { hasNoKey, writeKeyHeads } from './dependency.sql.ts';
 
 /** Selects ready jobs. It repeats the condition of their index word for word, so that it is used. */
 export const isReady = `status = 'queued' and next_retry_at is null`;

@@ -1,13 +1,13 @@
-import type { LedgerContext } from '../engine/context.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
+import type { LedgerContext } from '../engine/context.ts';
 import type { Closing, Settlement } from '../ledger/commit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { FollowRules } from '../pipeline/follow-rules.ts';
 import { followDeath } from '../pipeline/follow-job.ts';
-import { createFailedArrival } from '../pipeline/run/run.ts';
+import type { FollowRules } from '../pipeline/follow-rules.ts';
 import { mergeRunEvents, noRunEvents } from '../pipeline/run/changes.ts';
+import { createFailedArrival } from '../pipeline/run/run.ts';
 import type { RunStart } from '../pipeline/run/types.ts';
 import { createBareReport, type AttemptReport } from './attempt.ts';
 import { isTerminal, type Job } from './job.ts';

@@ -1,6 +1,5 @@
 import { fromTimestamp, toTimestamp, type Timestamp } from '../base/clock.ts';
-import { isTerminal } from './job.ts';
-import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
+import type { Closing, Settlement } from '../ledger/commit.ts';
 import {
   defineRows,
   awaitBoth,
@@ -8,10 +7,14 @@ import {
   type Row,
   type Transaction,
 } from '../ledger/dialect.ts';
-import type { ClaimRequest, EnqueueResult, SettleVerdict } from './types.ts';
-import type { Closing, Settlement } from '../ledger/commit.ts';
+import { text, textOrNull } from '../ledger/row.ts';
 import { mergeRunEvents, noRunEvents } from '../pipeline/run/changes.ts';
+import { advanceAfterJobs } from '../pipeline/run/settle-branch.sql.ts';
+import { createRuns, recallEvents } from '../pipeline/run/start.sql.ts';
 import type { RunDraft, RunCommitEvents } from '../pipeline/run/types.ts';
+import { recordBreakerEnds } from '../schedule/breaker.sql.ts';
+import { hasWaitingBranch, isAdminOnly } from '../signal/signal.sql.ts';
+import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
 import {
   insertAttempts,
   findSettledBefore,
@@ -20,15 +23,12 @@ import {
   fenceColumns,
   toFenceRow,
 } from './attempt.sql.ts';
-import { recordBreakerEnds } from '../schedule/breaker.sql.ts';
-import { advanceAfterJobs } from '../pipeline/run/settle-branch.sql.ts';
 import { claimJobs, readCandidates, claimCandidates } from './claim.sql.ts';
 import { recordDedupe } from './dedupe.sql.ts';
 import { enqueueJobs, findEnqueued } from './enqueue.sql.ts';
-import { text, textOrNull } from '../ledger/row.ts';
-import { createRuns, recallEvents } from '../pipeline/run/start.sql.ts';
-import { hasWaitingBranch, isAdminOnly } from '../signal/signal.sql.ts';
+import { isTerminal } from './job.ts';
 import { applyState, noStatePlan, planState, type StatePlan } from './plugin-state.sql.ts';
+import type { ClaimRequest, EnqueueResult, SettleVerdict } from './types.ts';
 
 interface SettleResult {
   readonly verdicts: Map<string, SettleVerdict>;

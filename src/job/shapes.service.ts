@@ -1,12 +1,12 @@
 import * as z from 'zod';
 import type { Timestamp } from '../base/clock.ts';
 import { isObject, parseStoredJson } from '../base/json.ts';
-import { attemptStatuses, attemptCauses, type Attempt } from './attempt.ts';
-import { jobStatuses, isTerminal, type Job } from './job.ts';
-import { pluginLogLevels, readPluginLogs } from '../plugin/response.ts';
-import type { Signal } from '../signal/signal.ts';
 import { limits } from '../base/limits.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { pluginLogLevels, readPluginLogs } from '../plugin/response.ts';
+import type { Signal } from '../signal/signal.ts';
+import { attemptStatuses, attemptCauses, type Attempt } from './attempt.ts';
+import { jobStatuses, isTerminal, type Job } from './job.ts';
 
 /** The form of jobs, attempts and signals in responses: snake_case, times as they are stored. */
 

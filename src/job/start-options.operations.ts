@@ -1,14 +1,14 @@
 import * as z from 'zod';
+import { DuctileError } from '../base/errors.ts';
 import { duration, nonBlankText, dueFields, toDue } from '../base/fields.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { TRACE_KEY } from '../base/trace.ts';
-import { refuseLoop } from './job.ts';
-import type { RunSubmission } from '../pipeline/run/start.service.ts';
-import type { Context } from '../operation/context.ts';
-import { DuctileError } from '../base/errors.ts';
 import { formatDuration } from '../base/quantity.ts';
+import { TRACE_KEY } from '../base/trace.ts';
+import type { Context } from '../operation/context.ts';
+import type { RunSubmission } from '../pipeline/run/start.service.ts';
 import { admitWaiter } from './completion.service.ts';
+import { refuseLoop } from './job.ts';
 
 /** The options of every operation that starts a job or a run. */
 

@@ -1,17 +1,22 @@
 import * as z from 'zod';
+import type { Need } from '../access/scopes.ts';
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { dependencyKey, toDue } from '../base/fields.ts';
 import { parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { commandName, pluginName } from '../config/fields.ts';
 import { suggest } from '../base/text.ts';
-import type { JobSubmission } from './enqueue.service.ts';
-import type { Attempt } from './attempt.ts';
-import { type Job, isTerminal } from './job.ts';
-import type { EnqueueResult } from './types.ts';
+import { commandName, pluginName } from '../config/fields.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
+import { readVisibility, maskAttempt, maskJob } from '../operation/visibility.ts';
+import { unfinishedFields } from '../pipeline/run/waits.service.ts';
+import { requirePlugin, type Plugin } from '../plugin/catalog.ts';
+import type { Attempt } from './attempt.ts';
+import type { JobSubmission } from './enqueue.service.ts';
+import { type Job, isTerminal } from './job.ts';
+import { requireJob, jobIdField } from './operations.ts';
+import { jobShape, showJob } from './shapes.service.ts';
 import {
   startFields,
   toStartRequest,
@@ -20,12 +25,7 @@ import {
   awaitEnd,
   withWaiterSlot,
 } from './start-options.operations.ts';
-import { unfinishedFields } from '../pipeline/run/waits.service.ts';
-import { requirePlugin, type Plugin } from '../plugin/catalog.ts';
-import { requireJob, jobIdField } from './operations.ts';
-import type { Need } from '../access/scopes.ts';
-import { jobShape, showJob } from './shapes.service.ts';
-import { readVisibility, maskAttempt, maskJob } from '../operation/visibility.ts';
+import type { EnqueueResult } from './types.ts';
 
 export const dependencyField = dependencyKey()
   .optional()

@@ -1,11 +1,11 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import type { Attempt } from './attempt.ts';
-import type { Job } from './job.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { defineOperation } from '../operation/define.ts';
 import { ID_LENGTH } from '../operation/find-by-id.ts';
+import type { Attempt } from './attempt.ts';
+import type { Job } from './job.ts';
 import { requireJob, jobIdField } from './operations.ts';
 
 /** The most ids in one statement. */

@@ -1,7 +1,7 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { Directive } from '../directive/directive.ts';
-import type { Job, JobDraft, JobStatus } from './job.ts';
 import { historyKinds } from './directives.ts';
+import type { Job, JobDraft, JobStatus } from './job.ts';
 
 /** The status of an ended job and the result of its last attempt. */
 export interface JobEnd {

@@ -1,9 +1,9 @@
 import { formatByteSize } from '../base/quantity.ts';
-import type { JsonOutput, Table } from '../operation/define.ts';
-import { foldAttempts } from '../operation/result/compact-result.ts';
+import { toVisibleText } from '../base/text.ts';
 import { showCell, type Printer, type ResultRow } from '../cli/print.ts';
 import { rowOf, rowsOf, showSection, withRealState } from '../cli/view-parts.ts';
-import { toVisibleText } from '../base/text.ts';
+import type { JsonOutput, Table } from '../operation/define.ts';
+import { foldAttempts } from '../operation/result/compact-result.ts';
 
 export function showJobDetail(output: JsonOutput, printer: Printer): void {
   const all = rowsOf(output['attempts']);

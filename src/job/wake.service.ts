@@ -1,6 +1,6 @@
-import { makeEarliestTimer } from '../base/timer.ts';
 import { makeFailureLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
+import { makeEarliestTimer } from '../base/timer.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
 /** A service of its own, because it wakes more than the dispatcher: runs, tenants and directives, too. */
