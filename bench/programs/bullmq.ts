@@ -4,14 +4,14 @@ import { loadPeer } from '../peers.ts';
 import { payload } from '../settings.ts';
 import { Counter, batches, measure, timed } from './harness.ts';
 
-interface Connected {
+interface ConnectionOptions {
   readonly connection: { readonly host: string; readonly port: number };
 }
 
 interface BullModule {
   readonly Queue: new (
     name: string,
-    options: Connected,
+    options: ConnectionOptions,
   ) => {
     obliterate(options: { force: boolean }): Promise<void>;
     addBulk(jobs: readonly { name: string; data: unknown }[]): Promise<unknown>;
@@ -19,7 +19,7 @@ interface BullModule {
   readonly Worker: new (
     name: string,
     handler: () => Promise<unknown>,
-    options: Connected & { concurrency: number },
+    options: ConnectionOptions & { concurrency: number },
   ) => { on(event: 'completed', handler: () => void): void };
 }
 

@@ -13,16 +13,16 @@ interface Utils {
   addJobs(jobs: readonly { identifier: string; payload: unknown }[]): Promise<unknown>;
 }
 
-interface Shared {
+interface SharedOptions {
   readonly logger: object;
   readonly preset: { readonly worker: Record<string, unknown> };
 }
 
 interface GraphileWorker {
   readonly Logger: new (make: () => () => void) => object;
-  readonly makeWorkerUtils: (options: Shared) => Promise<Utils>;
+  readonly makeWorkerUtils: (options: SharedOptions) => Promise<Utils>;
   readonly run: (
-    options: Shared & { taskList: Record<string, () => Promise<void>> },
+    options: SharedOptions & { taskList: Record<string, () => Promise<void>> },
   ) => Promise<unknown>;
 }
 
@@ -88,7 +88,7 @@ async function idle(utils: Utils, input: Input): Promise<Measures> {
   });
 }
 
-function sharedOptions({ url, schema }: Input, worker: Record<string, unknown>): Shared {
+function sharedOptions({ url, schema }: Input, worker: Record<string, unknown>): SharedOptions {
   return { logger: silent, preset: { worker: { connectionString: url, schema, ...worker } } };
 }
 

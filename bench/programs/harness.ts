@@ -14,13 +14,13 @@ export async function measure<Shape extends z.ZodType>(
   process.stdout.write(line, () => process.exit(0));
 }
 
-export interface Timed {
+export interface JobRate {
   readonly jobs: number;
   readonly rate: number;
 }
 
 /** Measures jobs per second of work that returns its number of jobs. */
-export async function timed(work: () => Promise<number>): Promise<Measures & Timed> {
+export async function timed(work: () => Promise<number>): Promise<Measures & JobRate> {
   const began = performance.now();
   const jobs = await work();
   const seconds = (performance.now() - began) / 1000;

@@ -2,9 +2,9 @@
 import type { JsonObject, Request } from '../../sdk/typescript/ductile-plugin.ts';
 import { makeEnvironment, withPrivateDirectory } from './access.ts';
 import { toCommandLine, wantsPromptFile } from './command-line.ts';
-import { Ended } from './outcome.ts';
+import { AgentFailure } from './outcome.ts';
 import { parseOutput } from './output.ts';
-import type { Parsed } from './parsed.ts';
+import type { ParsedOutput } from './parsed.ts';
 import { runProgram, STDOUT_BYTES_MAX, type ProgramEnd } from './process.ts';
 import type { Provider } from './providers.ts';
 import type { Choice, Settings } from './settings.ts';
@@ -17,7 +17,7 @@ export interface Question {
   readonly cwd: string;
 }
 
-export interface Told extends Pick<Parsed, 'text' | 'session'> {
+export interface AgentResult extends Pick<ParsedOutput, 'text' | 'session'> {
   /** Data for the event: the provider and the usage. */
   readonly details: JsonObject;
   readonly isTruncated: boolean;
@@ -35,20 +35,23 @@ export async function askAgent(
   question: Question,
   settings: Settings,
   request: Pick<Request, 'api' | 'msLeft'>,
-): Promise<Told> {
+): Promise<AgentResult> {
   const { provider } = question.choice;
   const end = await run(question, settings, request);
   if (end.kind === 'unstarted') throw unstarted(provider, end.code);
-  if (end.kind === 'timeout') throw new Ended('timeout', `${provider.name} was stopped`);
+  if (end.kind === 'timeout') throw new AgentFailure('timeout', `${provider.name} was stopped`);
   if (end.kind === 'overflow') {
-    throw new Ended('exception', `${provider.name} wrote more than ${STDOUT_BYTES_MAX} bytes`);
+    throw new AgentFailure(
+      'exception',
+      `${provider.name} wrote more than ${STDOUT_BYTES_MAX} bytes`,
+    );
   }
   const parsed = parseOutput(provider.output, end.stdout.toWellFormed());
   if (end.code !== 0) {
     const said = [parsed.fault, parsed.text, end.stderr].find((text) => text?.trim());
-    throw new Ended(`exit_${end.code}`, said ?? '');
+    throw new AgentFailure(`exit_${end.code}`, said ?? '');
   }
-  if (parsed.fault !== undefined) throw new Ended('exception', parsed.fault);
+  if (parsed.fault !== undefined) throw new AgentFailure('exception', parsed.fault);
   return toTold(provider, parsed);
 }
 
@@ -77,18 +80,18 @@ function run(
   });
 }
 
-function unstarted({ name, command }: Provider, code: string): Ended {
+function unstarted({ name, command }: Provider, code: string): AgentFailure {
   const [program = ''] = command;
   if (code === 'E2BIG') {
-    return new Ended(
+    return new AgentFailure(
       'exception',
       'the prompt is too long for an argument; replace {prompt} in its command by {prompt_file}',
     );
   }
-  return new Ended(`cli_not_found_${name}`, `'${program}' cannot be run (${code})`);
+  return new AgentFailure(`cli_not_found_${name}`, `'${program}' cannot be run (${code})`);
 }
 
-function toTold(provider: Provider, parsed: Parsed): Told {
+function toTold(provider: Provider, parsed: ParsedOutput): AgentResult {
   const { text: whole, session, usage, costUsd } = parsed;
   const isTruncated = whole.length > TEXT_CHARACTERS_MAX;
   const text = isTruncated ? `${whole.slice(0, TEXT_CHARACTERS_MAX)}…` : whole;
@@ -107,7 +110,7 @@ function toTold(provider: Provider, parsed: Parsed): Told {
 }
 
 /** Returns `success` and the usage, if it is known. */
-export function summarize({ text, details }: Told): string {
+export function summarize({ text, details }: AgentResult): string {
   const { cost_usd: cost, usage } = details;
   const counts = typeof usage === 'object' && usage !== null && !Array.isArray(usage) ? usage : {};
   const parts = [

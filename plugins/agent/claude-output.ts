@@ -1,8 +1,8 @@
 /** Parses `claude --output-format json`: one object, or with --verbose a list that ends with it. */
 import { isObject, type Json, type JsonObject } from '../../sdk/typescript/ductile-plugin.ts';
-import { nothing, parseJson, rawText, toSession, toUsage, type Parsed } from './parsed.ts';
+import { nothing, parseJson, rawText, toSession, toUsage, type ParsedOutput } from './parsed.ts';
 
-export function parseClaude(stdout: string): Parsed {
+export function parseClaude(stdout: string): ParsedOutput {
   const result = findResult(stdout);
   if (result === undefined) return { ...nothing, text: rawText(stdout) };
   const text = toText(result['result']);

@@ -1,6 +1,6 @@
 /** Parses `codex exec --json`: one event per line. Text before a tool call isn't the result. */
 import { isObject, type Json, type JsonObject } from '../../sdk/typescript/ductile-plugin.ts';
-import { nothing, parseJson, rawText, toSession, toUsage, type Parsed } from './parsed.ts';
+import { nothing, parseJson, rawText, toSession, toUsage, type ParsedOutput } from './parsed.ts';
 
 const TOOLS = new Set([
   'command_execution',
@@ -10,7 +10,7 @@ const TOOLS = new Set([
   'mcp_tool_call',
 ]);
 
-export function parseCodex(stdout: string): Parsed {
+export function parseCodex(stdout: string): ParsedOutput {
   const reading = new Reading();
   for (const line of stdout.split('\n')) {
     const event = line.trimStart().startsWith('{') ? parseJson(line) : undefined;
@@ -41,7 +41,7 @@ class Reading {
     if (type === 'turn.completed') this.#fault = undefined;
   }
 
-  parsed(): Parsed {
+  parsed(): ParsedOutput {
     return {
       ...nothing,
       text: this.#texts.join('\n\n').trim(),

@@ -3,7 +3,7 @@
  * can read the arguments of a process.
  */
 import type { ApiAccess } from '../../sdk/typescript/ductile-plugin.ts';
-import { Ended } from './outcome.ts';
+import { AgentFailure } from './outcome.ts';
 import type { Choice, PermissionMode } from './settings.ts';
 import type { PrivateFiles } from './access.ts';
 import { PLACEHOLDER, type Provider } from './providers.ts';
@@ -137,7 +137,7 @@ function checkPlaces({ provider, model, effort }: Ask, pattern: readonly string[
   ] as const) {
     const hasPlace = hasPlaceholder(pattern, name);
     if (hasPlace === (value !== undefined)) continue;
-    throw new Ended(
+    throw new AgentFailure(
       'exception',
       hasPlace
         ? `the command of ${provider.name} has {${name}}, and no ${what} is set`

@@ -1,7 +1,7 @@
 /** Folders of agents: one for each task, all inside config.tasks_dir. */
 import { mkdir, realpath, stat, writeFile } from 'node:fs/promises';
 import { join, sep } from 'node:path';
-import { Ended } from './outcome.ts';
+import { AgentFailure } from './outcome.ts';
 
 /** A path segment that isn't hidden and doesn't start with an underscore, like the plugin's own folders. */
 const SEGMENT = /^[\p{L}\p{N}][\p{L}\p{N}._ -]{0,99}$/u;
@@ -31,7 +31,7 @@ export async function scaffold(tasksDir: string, name: string, task: string): Pr
     await mkdir(folder, { mode: 0o750 });
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'EEXIST') {
-      throw new Ended('exception', `there is a task folder '${name}' already`);
+      throw new AgentFailure('exception', `there is a task folder '${name}' already`);
     }
     throw error;
   }
@@ -67,21 +67,24 @@ Nobody watches this session, and it begins without any memory.
 
 function checkName(name: string): void {
   if (SEGMENT.test(name) && !name.includes('..')) return;
-  throw new Ended('folder_missing', `'${name}' is not the name of a folder in config.tasks_dir`);
+  throw new AgentFailure(
+    'folder_missing',
+    `'${name}' is not the name of a folder in config.tasks_dir`,
+  );
 }
 
 async function findRoot(tasksDir: string): Promise<string> {
   const root = await realpath(tasksDir).catch(() => undefined);
   if (root !== undefined) return root;
-  throw new Ended('folder_missing', `config.tasks_dir ${tasksDir} does not exist`);
+  throw new AgentFailure('folder_missing', `config.tasks_dir ${tasksDir} does not exist`);
 }
 
 /** Resolves a path; links must stay below the root. */
 async function contained(root: string, path: string, name: string): Promise<string> {
   const real = await realpath(path).catch(() => undefined);
   if (real === undefined || !(await stat(real)).isDirectory()) {
-    throw new Ended('folder_missing', `there is no folder '${name}' in config.tasks_dir`);
+    throw new AgentFailure('folder_missing', `there is no folder '${name}' in config.tasks_dir`);
   }
   if (real.startsWith(`${root}${sep}`)) return real;
-  throw new Ended('folder_missing', `'${name}' leads out of config.tasks_dir`);
+  throw new AgentFailure('folder_missing', `'${name}' leads out of config.tasks_dir`);
 }

@@ -1,6 +1,6 @@
 /** Asks the agents of existing conversations whether they have anything to report. */
 import type { Answer, Log, PluginEvent, Request } from '../../sdk/typescript/ductile-plugin.ts';
-import { askAgent, leastMsOf, RUN_MS_MAX, type Told } from './ask.ts';
+import { askAgent, leastMsOf, RUN_MS_MAX, type AgentResult } from './ask.ts';
 import {
   conversationFolder,
   keepSession,
@@ -11,7 +11,7 @@ import {
   type Session,
 } from './conversation.ts';
 import { alone } from './lock.ts';
-import { Ended } from './outcome.ts';
+import { AgentFailure } from './outcome.ts';
 import { readSettings, type Settings } from './settings.ts';
 import { nextSession, toReply } from './turn.ts';
 
@@ -24,9 +24,9 @@ interface Asking {
   readonly shareMs: number;
 }
 
-interface Heard {
+interface HeartbeatResult {
   /** Result without the token; an empty text isn't reported. */
-  readonly told: Told;
+  readonly told: AgentResult;
   readonly next: Session;
 }
 
@@ -64,16 +64,16 @@ class Round {
   readonly #events: PluginEvent[] = [];
   readonly #logs: Log[] = [];
   readonly #spoken = new Map<string, Session>();
-  #fault: Ended | undefined;
+  #fault: AgentFailure | undefined;
   #silent = 0;
   #unasked = 0;
 
   /** Records a result, a failure, or the reason why the agent wasn't asked. */
-  take(conversation: string, heard: Heard | Ended | string): void {
+  take(conversation: string, heard: HeartbeatResult | AgentFailure | string): void {
     if (typeof heard === 'string') {
       this.#unasked += 1;
       this.#logs.push({ level: 'info', message: `${conversation}: ${heard}` });
-    } else if (heard instanceof Ended) {
+    } else if (heard instanceof AgentFailure) {
       this.#fault ??= heard;
       this.#logs.push({ level: 'warn', message: `${conversation}: ${heard.message}` });
     } else if (heard.told.text === '') this.#silent += 1;
@@ -128,14 +128,14 @@ async function ask(
   conversation: string,
   known: Session,
   asking: Asking,
-): Promise<Heard | Ended | string> {
+): Promise<HeartbeatResult | AgentFailure | string> {
   if (asking.shareMs < SHARE_MS_MIN) return 'there was no time left';
   const cwd = await conversationFolder(asking.settings.tasksDir, conversation);
   try {
     const heard = await alone(cwd, 0, () => askNow(cwd, known, asking));
     return heard === 'busy' ? 'is busy' : heard;
   } catch (thrown) {
-    if (thrown instanceof Ended) return thrown;
+    if (thrown instanceof AgentFailure) return thrown;
     throw thrown;
   }
 }
@@ -145,7 +145,7 @@ async function askNow(
   cwd: string,
   known: Session,
   { prompt, token, settings, request, shareMs }: Asking,
-): Promise<Heard | string> {
+): Promise<HeartbeatResult | string> {
   const session = await latestSession(cwd, known);
   const reason = reasonAgainst(session, settings);
   if (reason !== undefined) return reason;

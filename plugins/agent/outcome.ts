@@ -19,7 +19,7 @@ type Word =
 const DETAIL_CHARACTERS_MAX = 500;
 
 /** Failure without a retry once the agent was asked: it would repeat the finished half of its work. */
-export class Ended extends Failure {
+export class AgentFailure extends Failure {
   constructor(word: Word, detail: string, retry = false) {
     const said = detail.trim();
     const short =
@@ -36,11 +36,11 @@ export function withWords(
     try {
       return await command(request);
     } catch (thrown) {
-      if (thrown instanceof Ended) throw thrown;
+      if (thrown instanceof AgentFailure) throw thrown;
       if (thrown instanceof ConfigError) {
         throw new ConfigError(`error:exception: ${thrown.message}`, { cause: thrown });
       }
-      throw new Ended('exception', messageOf(thrown));
+      throw new AgentFailure('exception', messageOf(thrown));
     }
   };
 }

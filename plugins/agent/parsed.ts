@@ -1,7 +1,7 @@
 /** Common parts of all output formats. */
 import { isObject, type Json, type JsonObject } from '../../sdk/typescript/ductile-plugin.ts';
 
-export interface Parsed {
+export interface ParsedOutput {
   readonly text: string;
   readonly session: string | undefined;
   /** Failure that the agent itself reported. */
@@ -15,7 +15,7 @@ const RAW_CHARACTERS_MAX = 2000;
 /** Session id, which is used as an argument later. */
 const SESSION = /^[A-Za-z0-9][\w-]{0,127}$/;
 
-export const nothing: Parsed = {
+export const nothing: ParsedOutput = {
   text: '',
   session: undefined,
   fault: undefined,

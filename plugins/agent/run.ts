@@ -11,7 +11,7 @@ import {
 import { sweep } from './access.ts';
 import { scaffold } from './folder.ts';
 import { heartbeat } from './heartbeat.ts';
-import { Ended, withWords } from './outcome.ts';
+import { AgentFailure, withWords } from './outcome.ts';
 import { readSettings } from './settings.ts';
 import { task } from './task.ts';
 import { turn } from './turn.ts';
@@ -30,7 +30,7 @@ await runPlugin({
 async function makeFolder(request: Request): Promise<Answer> {
   const { tasksDir } = readSettings(request);
   const name = request.payload.text('task_folder');
-  if (name === undefined) throw new Ended('no_task_folder', '');
+  if (name === undefined) throw new AgentFailure('no_task_folder', '');
   const description = request.payload.text('description') ?? 'Say here what this task is.';
   return { result: `made ${await scaffold(tasksDir, name, description)}` };
 }

@@ -2,14 +2,14 @@
 import type { Answer, Request } from '../../sdk/typescript/ductile-plugin.ts';
 import { askAgent, summarize } from './ask.ts';
 import { findTaskFolder, MEMORY_REMINDER } from './folder.ts';
-import { Ended } from './outcome.ts';
+import { AgentFailure } from './outcome.ts';
 import { choose, readSettings, said } from './settings.ts';
 
 export async function task(request: Request): Promise<Answer> {
   const settings = readSettings(request);
   const { payload } = request;
   const name = said(payload, 'task_folder');
-  if (name === undefined) throw new Ended('no_task_folder', '');
+  if (name === undefined) throw new AgentFailure('no_task_folder', '');
   const prompt = payload.text('prompt');
   if (prompt === undefined) throw payload.refuse('prompt', 'must be set');
   const cwd = await findTaskFolder(settings.tasksDir, name);

@@ -1,6 +1,13 @@
 /** Runs the next turn of a conversation. */
 import type { Answer, Log, Request } from '../../sdk/typescript/ductile-plugin.ts';
-import { askAgent, leastMsOf, RUN_MS_MAX, summarize, type Question, type Told } from './ask.ts';
+import {
+  askAgent,
+  leastMsOf,
+  RUN_MS_MAX,
+  summarize,
+  type Question,
+  type AgentResult,
+} from './ask.ts';
 import {
   conversationFolder,
   keepSession,
@@ -11,7 +18,7 @@ import {
   type Session,
 } from './conversation.ts';
 import { alone } from './lock.ts';
-import { Ended } from './outcome.ts';
+import { AgentFailure } from './outcome.ts';
 import { readSettings, said, type Settings } from './settings.ts';
 
 /** Messages of agents about an unknown session. */
@@ -33,13 +40,13 @@ export async function turn(request: Request): Promise<Answer> {
     const session = usable(before, settings, logs);
     const question = { prompt, choice: settings.usual, session, isKept: true, cwd };
     const answer = await goOn(question, settings, request, logs);
-    if (answer.text === '') throw new Ended('no_response', '');
+    if (answer.text === '') throw new AgentFailure('no_response', '');
     const next = nextSession(answer, settings, before);
     await keepSession(cwd, next);
     return { told: answer, next };
   });
   if (done === 'busy') {
-    throw new Ended('timeout', 'another turn of the conversation took too long', true);
+    throw new AgentFailure('timeout', 'another turn of the conversation took too long', true);
   }
   const { told, next } = done;
   const title = said(payload, 'title');
@@ -54,7 +61,7 @@ export async function turn(request: Request): Promise<Answer> {
 
 export function toReply(
   conversation: string,
-  { text, details }: Told,
+  { text, details }: AgentResult,
   title: string | undefined,
   hookId?: string,
 ): NonNullable<Answer['events']>[number] {
@@ -65,7 +72,7 @@ export function toReply(
 }
 
 export function nextSession(
-  told: Told,
+  told: AgentResult,
   { usual: { provider } }: Settings,
   before: Session | undefined,
 ): Session {
@@ -100,12 +107,12 @@ async function goOn(
   settings: Settings,
   request: Request,
   logs: Log[],
-): Promise<Told> {
+): Promise<AgentResult> {
   try {
     return await askAgent(question, settings, request);
   } catch (thrown) {
     const isLost =
-      question.session !== undefined && thrown instanceof Ended && LOST.test(thrown.message);
+      question.session !== undefined && thrown instanceof AgentFailure && LOST.test(thrown.message);
     if (!isLost) throw thrown;
     logs.push({
       level: 'warn',

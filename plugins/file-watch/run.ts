@@ -21,7 +21,7 @@ const PATHS_MAX = 500;
 const SETTLED_MS = 2000;
 
 /** State of a file; `stamp` changes whenever the content may have changed. */
-interface Seen {
+interface FileState {
   readonly size: number;
   readonly sha256: string;
   readonly mtime: string;
@@ -29,7 +29,7 @@ interface Seen {
 }
 
 /** Recorded state of a path: a file, no file, or nothing yet. */
-type Recorded = Seen | null | undefined;
+type RecordedState = FileState | null | undefined;
 
 await runPlugin({ poll, health });
 
@@ -96,10 +96,10 @@ function readPaths(config: Fields): string[] {
 /** Reads the current state: null if there is no file, undefined if this can't be determined now. */
 async function look(
   path: string,
-  old: Recorded,
+  old: RecordedState,
   signal: AbortSignal,
   logs: Log[],
-): Promise<Recorded> {
+): Promise<RecordedState> {
   let file: FileHandle | null;
   try {
     file = await openFile(path);
@@ -164,7 +164,11 @@ async function read(
   return { size, sha256: hash.digest('hex') };
 }
 
-function toEvent(path: string, old: Recorded, seen: Seen | null): PluginEvent | undefined {
+function toEvent(
+  path: string,
+  old: RecordedState,
+  seen: FileState | null,
+): PluginEvent | undefined {
   if (old === undefined || old?.sha256 === seen?.sha256) return undefined;
   const kind = old === null ? 'created' : seen === null ? 'deleted' : 'changed';
   const file = seen ?? old;
@@ -178,7 +182,7 @@ function toEvent(path: string, old: Recorded, seen: Seen | null): PluginEvent | 
   };
 }
 
-function toRecorded(value: Json | undefined): Recorded {
+function toRecorded(value: Json | undefined): RecordedState {
   if (value === null) return null;
   if (!isObject(value)) return undefined;
   const { size, sha256, mtime, stamp } = value;

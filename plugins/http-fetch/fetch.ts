@@ -24,7 +24,7 @@ export interface FetchOptions {
   readonly signal: AbortSignal;
 }
 
-export interface Fetched {
+export interface FetchResult {
   readonly url: URL;
   readonly status: number;
   readonly headers: IncomingMessage['headers'];
@@ -33,7 +33,7 @@ export interface Fetched {
 
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
-export async function fetchChecked(start: URL, options: FetchOptions): Promise<Fetched> {
+export async function fetchChecked(start: URL, options: FetchOptions): Promise<FetchResult> {
   let url = start;
   for (let hop = 0; hop <= options.redirectsMax; hop += 1) {
     const addresses = await resolveChecked(url, options.guard, options.signal);

@@ -11,7 +11,7 @@ import {
   type PluginEvent,
   type Request,
 } from '../../sdk/typescript/ductile-plugin.ts';
-import { fetchChecked, type Fetched } from './fetch.ts';
+import { fetchChecked, type FetchResult } from './fetch.ts';
 import { readHeaders, readMethod, readSettings, readUrl, type Settings } from './settings.ts';
 
 /** Headers of the response that are returned; cookies aren't. */
@@ -73,7 +73,7 @@ function run(
   method: 'GET' | 'HEAD',
   settings: Settings,
   ownHeaders: Record<string, string>,
-): Promise<Fetched> {
+): Promise<FetchResult> {
   return fetchChecked(url, {
     method,
     guard: settings.guard,
@@ -90,7 +90,7 @@ function isAccepted(status: number, { acceptStatus }: Settings): boolean {
   return (status >= 200 && status < 300) || acceptStatus.has(status);
 }
 
-function checkStatus({ status, url, headers }: Fetched, settings: Settings): void {
+function checkStatus({ status, url, headers }: FetchResult, settings: Settings): void {
   if (isAccepted(status, settings)) return;
   const isPassing = status >= 500 || RETRYABLE.has(status);
   const after = isPassing ? secondsUntil(headers['retry-after'] ?? '') : undefined;
@@ -111,7 +111,7 @@ function validatorsOf(before: JsonObject): Record<string, string> {
   };
 }
 
-function snapshotOf(url: URL, { status, headers, body }: Fetched): JsonObject {
+function snapshotOf(url: URL, { status, headers, body }: FetchResult): JsonObject {
   return {
     url: url.href,
     status,
@@ -121,7 +121,7 @@ function snapshotOf(url: URL, { status, headers, body }: Fetched): JsonObject {
   };
 }
 
-function toEvent(url: URL, method: 'GET' | 'HEAD', fetched: Fetched): PluginEvent {
+function toEvent(url: URL, method: 'GET' | 'HEAD', fetched: FetchResult): PluginEvent {
   const { body, headers } = fetched;
   const kept: JsonObject = {};
   for (const name of KEPT_HEADERS) {
@@ -144,7 +144,7 @@ function toEvent(url: URL, method: 'GET' | 'HEAD', fetched: Fetched): PluginEven
 }
 
 /** Returns text only if it certainly is text: the ledger refuses U+0000, and binary data must not change. */
-function toBody({ body, headers }: Fetched): JsonObject {
+function toBody({ body, headers }: FetchResult): JsonObject {
   const charset = /;\s*charset="?([\w.:-]+)/i.exec(headers['content-type'] ?? '')?.[1] ?? 'utf-8';
   const text = headers['content-encoding'] === undefined ? decode(body, charset) : undefined;
   if (text !== undefined && !text.includes('\0')) return { body: text };

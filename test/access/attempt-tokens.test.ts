@@ -88,19 +88,19 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-interface Noted {
+interface AttemptNote {
   readonly api: { url: string; mcp_url: string; token: string; expires_at: string } | null;
   readonly env: Record<string, string>;
   readonly answers: readonly (readonly [number, Record<string, unknown>])[];
 }
 
-async function noted(jobId: string): Promise<Noted | undefined> {
+async function noted(jobId: string): Promise<AttemptNote | undefined> {
   const text = await readFile(join(directory, 'notes'), 'utf8').catch(() => '');
   const lines = text.split('\n').slice(0, -1);
   const own = lines.map((line) => JSON.parse(line) as JsonObject).filter((n) => n['job'] === jobId);
   const [first, ...rest] = own;
   if (first === undefined) return undefined;
-  return { ...first, answers: rest.map((note) => note['answer']) } as unknown as Noted;
+  return { ...first, answers: rest.map((note) => note['answer']) } as unknown as AttemptNote;
 }
 
 async function start(payload: JsonObject, plugin = 'caller'): Promise<string> {
@@ -112,7 +112,7 @@ function ended(jobId: string): Promise<Job> {
   return api.server.instance.engine.waitFor(jobId, 15_000);
 }
 
-async function run(payload: JsonObject, plugin?: string): Promise<Noted> {
+async function run(payload: JsonObject, plugin?: string): Promise<AttemptNote> {
   const jobId = await start(payload, plugin);
   expect(await ended(jobId)).toMatchObject({ status: 'succeeded' });
   const found = await noted(jobId);

@@ -193,11 +193,11 @@ test('metrics are text for a monitor, JSON on request, and public if configured'
 });
 
 async function sent(): Promise<SentSpan[]> {
-  interface Sent {
+  interface ExportRequest {
     resourceSpans: { scopeSpans: { spans: SentSpan[] }[] }[];
   }
   return collector.received.flatMap(({ body }) =>
-    (JSON.parse(body) as Sent).resourceSpans.flatMap(({ scopeSpans }) =>
+    (JSON.parse(body) as ExportRequest).resourceSpans.flatMap(({ scopeSpans }) =>
       scopeSpans.flatMap(({ spans }) => spans),
     ),
   );

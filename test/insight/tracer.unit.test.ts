@@ -27,7 +27,9 @@ test('spans that the collector refuses wait, up to a limit, and are sent later',
   collector.received.splice(0);
   status = 200;
   await tracer.stop();
-  const spans = collector.received.map(({ body }) => (JSON.parse(body) as Sent).resourceSpans[0]);
+  const spans = collector.received.map(
+    ({ body }) => (JSON.parse(body) as ExportRequest).resourceSpans[0],
+  );
   const sent = spans.flatMap((one) => one?.scopeSpans[0]?.spans ?? []);
   expect(sent).toHaveLength(8192);
   // The oldest spans were dropped.
@@ -41,7 +43,7 @@ test('spans that the collector refuses wait, up to a limit, and are sent later',
   expect(collector.received).toHaveLength(16);
 });
 
-interface Sent {
+interface ExportRequest {
   readonly resourceSpans: readonly {
     readonly scopeSpans: readonly { readonly spans: readonly { readonly spanId: string }[] }[];
   }[];

@@ -44,7 +44,7 @@ vi.mock('../../src/ledger/sqlite/file.ts', async (original) => {
 
 vi.mock('node:worker_threads', async (original) => {
   const actual = await original<{ readonly Worker: typeof Worker }>();
-  class Watched extends actual.Worker {
+  class ObservedWorker extends actual.Worker {
     constructor(program: string, options: object) {
       super(program.includes('wal_checkpoint') ? (seen.program ?? program) : program, options);
       if (program.includes('wal_checkpoint')) seen.threads.push(this);
@@ -54,7 +54,7 @@ vi.mock('node:worker_threads', async (original) => {
       super.postMessage(value, transfer);
     }
   }
-  return { ...actual, Worker: Watched };
+  return { ...actual, Worker: ObservedWorker };
 });
 
 beforeEach(() => {
@@ -64,7 +64,7 @@ beforeEach(() => {
   seen.program = undefined;
 });
 
-interface Opened {
+interface LedgerFixture {
   readonly ledger: Ledger;
   readonly path: string;
   readonly records: LogRecords;
@@ -72,7 +72,7 @@ interface Opened {
   readonly write: (times: number) => Promise<void>;
 }
 
-async function open(): Promise<Opened> {
+async function open(): Promise<LedgerFixture> {
   const path = join(await makeDirectory(), 'ledger.db');
   const { log, records } = collectLog();
   const ledger = await openLedger({ kind: 'sqlite', path }, noRules, undefined, log);

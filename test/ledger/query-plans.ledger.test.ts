@@ -29,7 +29,7 @@ import {
 const rows = 20_000;
 const plugins = range(20).map((index) => claimable(`plugin ${index}`, { parallelism: 100 }));
 
-interface Asked {
+interface VerbInput {
   readonly ledger: Ledger;
   readonly claimed: readonly ClaimedJob[];
 }
@@ -37,7 +37,7 @@ interface Asked {
 /** The same statements as for a pause, which would leave nothing to claim for the verbs below. */
 const unpaused = { kind: 'system.pause', paused: false } as const;
 
-const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
+const verbs: Readonly<Record<string, (asked: VerbInput) => Promise<unknown>>> = {
   enqueue: ({ ledger }) => {
     const jobs = [draft({ dedupe: strict('new') }), draft({ dedupe: strict('key 9') }), draft()];
     const contexts = [{ id: 'new', accumulated: '{}' }];

@@ -9,11 +9,11 @@ import { cases, makePlay, name } from './arbitrary.ts';
 import { at, graph, start } from './graphs.ts';
 import { firstOf, lay, meaningOf, write, type Play, type Tree } from './model.ts';
 
-interface Played extends Simulation {
+interface PipelineSimulation extends Simulation {
   readonly asked: (readonly [string, string, JsonObject])[];
 }
 
-function playAll(flow: Graph, begin: JsonObject, play: Play): Played {
+function playAll(flow: Graph, begin: JsonObject, play: Play): PipelineSimulation {
   const requests: (readonly [string, string, JsonObject])[] = [];
   const simulation = simulateRun({
     graph: flow,

@@ -23,7 +23,7 @@ import { fail, succeed } from '../support/ledger/drafts.ts';
 const runsOf: Readonly<Record<Kind, number>> = { sqlite: 100, postgres: 40 };
 const ID_LENGTH = 36;
 
-type Asked = Meaning['asked'][number];
+type StepRequest = Meaning['asked'][number];
 
 /** The position of a branch, from its id: the run's, then the move and the index of each level. */
 function pathOf(branchId: string): string {
@@ -32,7 +32,7 @@ function pathOf(branchId: string): string {
   return ['0', ...indexes].join('.');
 }
 
-async function askedOf(ledger: Ledger, job: ClaimedJob): Promise<Asked> {
+async function askedOf(ledger: Ledger, job: ClaimedJob): Promise<StepRequest> {
   const { baseKey, payload, stepId, branchId } = job;
   const base =
     baseKey === null ? {} : (JSON.parse(await ledger.runs.readBasePayload(baseKey)) as JsonObject);
@@ -51,8 +51,8 @@ async function carryOn(
   graph: Graph,
   play: Play,
   choices: readonly number[],
-): Promise<Asked[]> {
-  const requests: Asked[] = [];
+): Promise<StepRequest[]> {
+  const requests: StepRequest[] = [];
   let turn = 0;
   const choose = (): number => choices[turn++ % choices.length] ?? 0;
   for (let open: ClaimedJob[] = []; ;) {
@@ -68,7 +68,7 @@ async function carryOn(
   }
 }
 
-function inOrder(asked: readonly Asked[]): Asked[] {
+function inOrder(asked: readonly StepRequest[]): StepRequest[] {
   return asked.toSorted((a, b) => (`${a[1]} ${a[0]}` < `${b[1]} ${b[0]}` ? -1 : 1));
 }
 

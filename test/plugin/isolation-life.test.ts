@@ -26,14 +26,14 @@ const kinds = ['native', 'node'] as const;
 const fixtures = fixture('');
 
 describe.runIf(process.platform === 'linux').each(kinds)('with the %s spawner', (kind) => {
-  interface Boxed {
+  interface SandboxFixture {
     readonly host: Host;
     readonly spec: (name: string, more?: Partial<ProcessSpec>) => ProcessSpec;
     readonly sandbox: IsolationFixture;
   }
 
   /** Runs as the current user; test/plugin/isolation.test.ts has the other users. */
-  async function open(skip: (is: boolean, why: string) => void): Promise<Boxed> {
+  async function open(skip: (is: boolean, why: string) => void): Promise<SandboxFixture> {
     const host = makeHost({
       ...optionsOf(kind, spawnerBuilds.pathOf(kind)),
       nodeScript,
@@ -44,7 +44,7 @@ describe.runIf(process.platform === 'linux').each(kinds)('with the %s spawner', 
     const native = spawnerBuilds.pathOf('native');
     const sandbox = await makeIsolationFixture('namespaces', { host, native, asNobody: false });
     skip(sandbox.isolation.tier === 'none', sandbox.isolation.reason ?? '');
-    const spec: Boxed['spec'] = (name, { env = {}, ...more } = {}) => {
+    const spec: SandboxFixture['spec'] = (name, { env = {}, ...more } = {}) => {
       const whole = { cwd: fixtures, env: { PATH: searchedPath, ...env }, ...more };
       return sandbox.confine(makeSpec(name, whole));
     };

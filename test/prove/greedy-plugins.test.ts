@@ -120,13 +120,13 @@ campaign('greedy-plugins', { trials: 1, timeoutMs: 300_000 }, async ({ random })
   }
 });
 
-interface Attacked {
+interface AttackResult {
   readonly take: string;
   readonly cause: unknown;
   readonly error: unknown;
 }
 
-async function attack(tenant: TestTenant, take: string): Promise<Attacked> {
+async function attack(tenant: TestTenant, take: string): Promise<AttackResult> {
   const response = await tenant.post('/plugin/greedy/take', { payload: { take } });
   const path = `/job/${String(response.body['job_id'])}`;
   const look = async () => {

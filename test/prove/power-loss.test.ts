@@ -16,7 +16,7 @@ import { makeDirectory } from '../support/directory.ts';
 import { preloadLack } from './native/preload.ts';
 import type { DiskEntry } from './power/disk-journal.ts';
 import { cutPower, replay, ways, type Image, type Way } from './power/disk.ts';
-import { serve, type Served, type Observation } from './power/served.ts';
+import { serve, type ServerHistory, type Observation } from './power/served.ts';
 import { campaign, type Trial } from './support/campaign.ts';
 import type { Figures } from './support/report.ts';
 import { stopSchedule } from './support/cluster.ts';
@@ -61,14 +61,14 @@ async function run(trial: Trial): Promise<Figures> {
 }
 
 interface PowerCut {
-  readonly served: Served;
+  readonly served: ServerHistory;
   readonly record: readonly RecordLine[];
   readonly whole: Story;
   readonly lastRef: number;
 }
 
 /** The complete history. */
-async function readRecording(served: Served): Promise<PowerCut> {
+async function readRecording(served: ServerHistory): Promise<PowerCut> {
   const { crashTest, entries, answers } = served;
   const { directory } = crashTest.place;
   const image = cutPower(replay(entries, entries.length), directory, 'everything', () => 0);
@@ -170,7 +170,7 @@ function idsOf({ what }: { readonly what: Operation }): string[] {
 }
 
 /** A caller that learned that a job succeeded never learns otherwise later. */
-function findForgotten({ jobs }: Story, { successes }: Served, atMs: number): string[] {
+function findForgotten({ jobs }: Story, { successes }: ServerHistory, atMs: number): string[] {
   const succeeded = new Set(
     jobs.filter(({ status }) => status === 'succeeded').map(({ id }) => id),
   );

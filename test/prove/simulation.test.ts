@@ -4,7 +4,7 @@
  */
 import { beforeAll, expect, test } from 'vitest';
 import { makeDirectory } from '../support/directory.ts';
-import { openCrew, type Crew, type Played } from './simulation/crew.ts';
+import { openCrew, type Crew, type PlayedWorld } from './simulation/crew.ts';
 import type { Size } from './simulation/plan.ts';
 import type { WorldSetup } from './simulation/world-setup.ts';
 import { openWorldSetup, runWorld, type WorldReport } from './simulation/world.ts';
@@ -55,8 +55,8 @@ campaign('simulation', { trials: 1, timeoutMs: 600_000 }, async ({ seed }) => {
   };
 });
 
-async function playHere(numbers: readonly number[]): Promise<readonly Played[]> {
-  const played: Played[] = [];
+async function playHere(numbers: readonly number[]): Promise<readonly PlayedWorld[]> {
+  const played: PlayedWorld[] = [];
   for (const number of numbers) played.push({ number, report: await runWorld(setup, number) });
   return played;
 }

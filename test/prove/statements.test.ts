@@ -74,13 +74,13 @@ const perTrial: Readonly<Record<Kind, number>> =
     ? { sqlite: 15, postgres: 4 }
     : { sqlite: 20, postgres: 10 };
 
-interface Chosen extends Pick<Play, 'fault' | 'forEver'> {
+interface TrialCase extends Pick<Play, 'fault' | 'forEver'> {
   readonly kind: Kind;
   readonly part: readonly (readonly [string, Scenario])[];
 }
 
 /** Every fault, once and permanent, in every scenario: successive trials cover all combinations. */
-const chosen: Readonly<Record<Kind, readonly Chosen[]>> = {
+const chosen: Readonly<Record<Kind, readonly TrialCase[]>> = {
   sqlite: choose('sqlite'),
   postgres: choose('postgres'),
 };
@@ -92,7 +92,7 @@ campaign('statements', { trials: 3, timeoutMs: 120_000 }, (trial) => {
   return run(trial, one, 1 / all.length);
 });
 
-function choose(kind: Kind): Chosen[] {
+function choose(kind: Kind): TrialCase[] {
   const size = perTrial[kind];
   const parts = range(Math.ceil(scenarios.length / size)).map((at) =>
     scenarios.slice(at * size, (at + 1) * size),
@@ -103,7 +103,7 @@ function choose(kind: Kind): Chosen[] {
   );
 }
 
-async function run({ random }: Trial, { kind, fault, forEver, part }: Chosen, share: number) {
+async function run({ random }: Trial, { kind, fault, forEver, part }: TrialCase, share: number) {
   // The fault is installed before the ledger is opened, so that it sees which connection begins a
   // transaction.
   const striker = fault.strike();

@@ -18,15 +18,15 @@ const night = { quiet_start: 21, quiet_end: 8 };
 const usual = { start: 21, end: 8 };
 const day = '2026-11-16';
 
-interface Passed {
+interface PlannedTime {
   readonly atMs: number;
   readonly fires: boolean;
   readonly reason: string | undefined;
 }
 
 /** Simulates a host that fires each due time at once and whose jobs take no time. */
-function passAll(on: TimedSchedule, fromMs: number, toMs: number): Passed[] {
-  const passed: Passed[] = [];
+function passAll(on: TimedSchedule, fromMs: number, toMs: number): PlannedTime[] {
+  const passed: PlannedTime[] = [];
   let slot = firstSlot(on, 0, fromMs);
   let reason: string | undefined;
   for (let seq = 0; slot !== undefined && slot.dueMs <= toMs;) {

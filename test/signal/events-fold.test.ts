@@ -12,7 +12,7 @@ beforeAll(async () => {
 
 afterAll(() => api.close());
 
-interface Told {
+interface EventSummary {
   readonly type: string;
   readonly count: number;
   readonly data: { readonly n: number };
@@ -28,12 +28,12 @@ describe('folded events', () => {
     const begin = await api.ask('/events?fold=true', { headers: { accept: 'application/json' } });
     for (const n of [1, 2, 3]) await emit(n);
     let cursor = String(begin.body['cursor']);
-    const reports: Told[] = [];
+    const reports: EventSummary[] = [];
     await eventually('three were told', async () => {
       const path = `/events?fold=true&type=order.*&after=${cursor}`;
       const { body } = await api.ask(path, { headers: { accept: 'application/json' } });
       cursor = String(body['cursor']);
-      reports.push(...(body['events'] as Told[]));
+      reports.push(...(body['events'] as EventSummary[]));
       return reports.reduce((sum, { count }) => sum + count, 0) === 3;
     });
     expect(reports.every(({ type }) => type === 'order.paid')).toBe(true);

@@ -14,7 +14,7 @@ const allowed = sent / 2;
 const CONNECTIONS = 64;
 const patienceMs = 15_000 + sent * 50;
 
-interface Told {
+interface DeliveryResponse {
   readonly status: number | undefined;
   readonly retryAfter: string | undefined;
   readonly body: { readonly signal_id?: string; readonly job_id?: string };
@@ -37,7 +37,7 @@ afterAll(async () => {
   await api.close();
 });
 
-async function deliver(n: number): Promise<Told> {
+async function deliver(n: number): Promise<DeliveryResponse> {
   const body = `{"n":${n}}`;
   const began = performance.now();
   const exchange = request({
@@ -59,7 +59,7 @@ async function deliver(n: number): Promise<Told> {
           resolve({
             status: response.statusCode,
             retryAfter: response.headers['retry-after'],
-            body: JSON.parse(said) as Told['body'],
+            body: JSON.parse(said) as DeliveryResponse['body'],
             ms: performance.now() - began,
           }),
         )

@@ -22,16 +22,16 @@ function base64(text: string, key: string | Buffer = SECRET): string {
   return createHmac('sha256', key).update(text).digest('base64');
 }
 
-type Sent = { readonly body: string; readonly headers: Readonly<Record<string, string>> };
+type Delivery = { readonly body: string; readonly headers: Readonly<Record<string, string>> };
 
 const nowS = String(Math.floor(Date.now() / 1000));
 
-function github(event: string, body = '{"zen":"Design for failure."}', more = {}): Sent {
+function github(event: string, body = '{"zen":"Design for failure."}', more = {}): Delivery {
   const signature = `sha256=${hex(body)}`;
   return { body, headers: { 'x-hub-signature-256': signature, 'x-github-event': event, ...more } };
 }
 
-function standard(lead: string): Sent {
+function standard(lead: string): Delivery {
   const body = '{"type":"user.created","data":{"id":1}}';
   const key = Buffer.from(STANDARD.slice('whsec_'.length), 'base64');
   const headers = {
@@ -42,7 +42,7 @@ function standard(lead: string): Sent {
   return { body, headers };
 }
 
-function slack(body: string, type = 'application/json'): Sent {
+function slack(body: string, type = 'application/json'): Delivery {
   const signature = `v0=${hex(`v0:${nowS}:${body}`)}`;
   const headers = { 'x-slack-request-timestamp': nowS, 'x-slack-signature': signature };
   return { body, headers: { ...headers, 'content-type': type } };
@@ -50,7 +50,7 @@ function slack(body: string, type = 'application/json'): Sent {
 
 const form = 'application/x-www-form-urlencoded';
 
-function twilio(fields: Readonly<Record<string, string>>): Sent {
+function twilio(fields: Readonly<Record<string, string>>): Delivery {
   const sorted = Object.entries(fields).toSorted(([a], [b]) => (a < b ? -1 : 1));
   const signed = `https://hooks.example.org/hooks/twilio${sorted.flat().join('')}`;
   const signature = createHmac('sha1', SECRET).update(signed).digest('base64');
@@ -58,22 +58,22 @@ function twilio(fields: Readonly<Record<string, string>>): Sent {
   return { body, headers: { 'x-twilio-signature': signature, 'content-type': form } };
 }
 
-function stripe(body: string): Sent {
+function stripe(body: string): Delivery {
   const headers = { 'stripe-signature': `t=${nowS},v1=${hex(`${nowS}.${body}`)}` };
   return { body, headers };
 }
 
-function shopify(lead: string): Sent {
+function shopify(lead: string): Delivery {
   const body = `{"id":820982911946154508,"from":"${lead}"}`;
   const headers = { [`${lead}hmac-sha256`]: base64(body), [`${lead}topic`]: 'orders/create' };
   return { body, headers };
 }
 
-function generic(headers: Readonly<Record<string, string>>, body = '{}'): Sent {
+function generic(headers: Readonly<Record<string, string>>, body = '{}'): Delivery {
   return { body, headers: { 'x-signature': hex(body), ...headers } };
 }
 
-const senders: readonly (readonly [string, string, Sent, string, string])[] = [
+const senders: readonly (readonly [string, string, Delivery, string, string])[] = [
   ['a GitHub push', 'github', github('push'), 'push', 'push'],
   ['a Shopify topic', 'shopify', shopify('x-shopify-'), 'orders/create', 'orders.create'],
   ['a Shopify topic without X', 'shopify', shopify('shopify-'), 'orders/create', 'orders.create'],
@@ -223,15 +223,15 @@ async function add(api: TestApi, entry: JsonObject): Promise<Reply> {
   return await api.ask('/webhooks', { body: JSON.stringify({ title: 'T', secret, ...entry }) });
 }
 
-interface Mirrored {
+interface MirroredRequest {
   readonly command: string;
   readonly payload: JsonObject;
   readonly event?: { readonly type: string; readonly metadata: JsonObject };
   readonly context: { readonly ductile?: { readonly webhook: JsonObject } };
 }
 
-function mirrorOf({ body }: Reply): Mirrored {
-  return JSON.parse(String(body['result'])) as Mirrored;
+function mirrorOf({ body }: Reply): MirroredRequest {
+  return JSON.parse(String(body['result'])) as MirroredRequest;
 }
 
 describe('all kinds of events on one service', () => {
@@ -364,7 +364,7 @@ describe.each(databases)('on %s', (database: Database) => {
       for (const { job_id: id } of steps) {
         const { body } = await api.ask(`/job/${id}`);
         const { result } = body['result'] as { result: string };
-        const { context } = JSON.parse(result) as Mirrored;
+        const { context } = JSON.parse(result) as MirroredRequest;
         expect(context.ductile?.webhook).toMatchObject({ id: 'code', event: expect.any(String) });
       }
     } finally {

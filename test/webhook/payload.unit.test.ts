@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { fillPayload, parsePayload } from '../../src/webhook/verify/signed.ts';
 import { makeRequest } from './support.ts';
 
-interface Sent {
+interface SentPayload {
   readonly id?: string;
   readonly body?: string;
   readonly url?: string;
@@ -11,7 +11,7 @@ interface Sent {
 }
 
 /** Returns the signed text of a request, or why it has none. */
-function fill(template: string, { id = 'id7', body = '{}', url, host = 'h' }: Sent): string {
+function fill(template: string, { id = 'id7', body = '{}', url, host = 'h' }: SentPayload): string {
   const parsed = parsePayload(template);
   if (!parsed.ok) throw new Error(parsed.message);
   const request = makeRequest({ host, 'x-id': id }, body, url);

@@ -69,13 +69,13 @@ export function useAttentionState(): AttentionState {
   };
 }
 
-interface Allowed<N extends Name> {
+interface AllowedResult<N extends Name> {
   readonly data: Output<N> | undefined;
   readonly error: Refusal | undefined;
   readonly reload: () => void;
 }
 
-function useAllowed<N extends Name>(name: N, input: Input<N>): Allowed<N> {
+function useAllowed<N extends Name>(name: N, input: Input<N>): AllowedResult<N> {
   const [refused, setRefused] = useState<Refusal>();
   const { data, error, reload } = useCall(name, refused === undefined ? input : undefined, kinds);
   useEffect(() => {

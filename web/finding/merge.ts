@@ -1,6 +1,6 @@
 import type { Finding, Incident } from '../api/types.ts';
 
-type Merged = Finding & { readonly incident: Incident | undefined };
+type MergedFinding = Finding & { readonly incident: Incident | undefined };
 
 const severities: readonly string[] = ['error', 'warning', 'info'];
 
@@ -11,7 +11,7 @@ const severities: readonly string[] = ['error', 'warning', 'info'];
 export function mergeIncidents(
   findings: readonly Finding[] | undefined,
   incidents: readonly Incident[],
-): Merged[] {
+): MergedFinding[] {
   const open = new Map(incidents.map((incident) => [`${incident.kind}:${incident.key}`, incident]));
   const merged =
     findings === undefined
@@ -26,7 +26,7 @@ export function needsAttention({ severity, id, place, commands }: Finding): bool
   return severity !== 'info' || (place === id && commands.length > 0);
 }
 
-function describe(id: string, incident: Incident): Merged {
+function describe(id: string, incident: Incident): MergedFinding {
   const [plugin = '', command = ''] = incident.key.split('/');
   const isBreaker = incident.kind === 'breaker_open' && command !== '';
   return {

@@ -18,7 +18,7 @@ export interface Observation<T> {
   readonly atMs: number;
 }
 
-export interface Served {
+export interface ServerHistory {
   readonly crashTest: CrashTest;
   readonly entries: readonly DiskEntry[];
   readonly answers: readonly Observation<Operation>[];
@@ -48,7 +48,7 @@ const LARGE_SHARE = 0.2;
 const LOOK_MS = 10;
 const PATIENCE_MS = 60_000;
 
-export async function serve({ seed, random, isShort }: Trial): Promise<Served> {
+export async function serve({ seed, random, isShort }: Trial): Promise<ServerHistory> {
   const file = join(await makeDirectory(), 'journal');
   const slowUs = pick(syncUs, random);
   let isJournaled = true;

@@ -2,7 +2,7 @@
 import { isTerminal } from '../../../src/job/job.ts';
 import { next, type MachineJob, type State } from './machine.ts';
 
-export interface Explored {
+export interface SearchResult {
   readonly states: number;
   readonly moves: number;
   /** States in which all jobs have ended. */
@@ -10,7 +10,7 @@ export interface Explored {
 }
 
 /** Searches breadth-first; throws at the first state that breaks a rule. */
-export function explore(first: State): Explored {
+export function explore(first: State): SearchResult {
   const known = new Map<string, number>([[toKey(first), 0]]);
   const states: State[] = [first];
   const cameFrom: number[][] = [[]];

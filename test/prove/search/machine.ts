@@ -132,10 +132,10 @@ function goOn(state: State, index: number): State[] {
   return [withWorker(settled, index, { held: undefined }), ...lose(settled)];
 }
 
-type Held = NonNullable<Worker['held']>;
+type HeldClaim = NonNullable<Worker['held']>;
 
 /** Settles under the fence of the claim. A repeated settlement has no effect. */
-function settle(state: State, held: Held): State {
+function settle(state: State, held: HeldClaim): State {
   const job = at(state.jobs, held.job);
   if (!isHeld(job, held)) return state;
   const ending = endOf(job, held.phase);
@@ -143,7 +143,7 @@ function settle(state: State, held: Held): State {
   return close(state, held.job, isLate ? endAsCancelled(counts(job)) : ending, held.phase);
 }
 
-function isHeld(job: MachineJob, { token, attempt }: Held): boolean {
+function isHeld(job: MachineJob, { token, attempt }: HeldClaim): boolean {
   return job.status === 'running' && job.token === token && job.attempt === attempt;
 }
 

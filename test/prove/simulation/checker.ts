@@ -5,7 +5,7 @@ import { JobBook } from './jobs.ts';
 import { ProcessBook } from './processes.ts';
 import { RunBook } from './runs.ts';
 import { ScheduleBook } from './schedules.ts';
-import type { Change, Row, Watched } from './rows.ts';
+import type { Change, Row, WatchedTable } from './rows.ts';
 import type { Reply } from './spawner.ts';
 
 /** A committed transaction: its changes, and its time by the database's clock. */
@@ -17,7 +17,7 @@ export interface Commit {
   /** The time of the request. */
   readonly askedAt: number;
   /** The rows that it added to a table. */
-  added(table: Watched): readonly Row[];
+  added(table: WatchedTable): readonly Row[];
 }
 
 /** Reports a violation. */
@@ -58,7 +58,7 @@ export class Checker {
     const commit = {
       ...how,
       changes,
-      added: (table: Watched) =>
+      added: (table: WatchedTable) =>
         changes.flatMap((one): readonly Row[] =>
           one.table === table && one.before === undefined && one.after ? [one.after] : [],
         ),

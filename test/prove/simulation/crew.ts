@@ -7,14 +7,14 @@ import { makeDirectory } from '../../support/directory.ts';
 import type { WorldReport } from './world.ts';
 
 /** The report of a thread about a world. */
-export interface Played {
+export interface PlayedWorld {
   readonly number: number;
   readonly report: WorldReport;
 }
 
 export interface Crew {
   /** Runs all of them, or up to the first one with a fault. */
-  play(numbers: readonly number[]): Promise<readonly Played[]>;
+  play(numbers: readonly number[]): Promise<readonly PlayedWorld[]>;
 }
 
 /** Few objects outlive their world, so a large young generation avoids most copying. */
@@ -33,12 +33,15 @@ export async function openCrew(): Promise<Crew> {
   };
 }
 
-async function playAll(threads: readonly Worker[], numbers: readonly number[]): Promise<Played[]> {
+async function playAll(
+  threads: readonly Worker[],
+  numbers: readonly number[],
+): Promise<PlayedWorld[]> {
   const left = [...numbers];
-  const played: Played[] = [];
+  const played: PlayedWorld[] = [];
   const work = async (thread: Worker): Promise<void> => {
     for (let number = left.shift(); number !== undefined; number = left.shift()) {
-      const answer = once(thread, 'message') as Promise<[Played]>;
+      const answer = once(thread, 'message') as Promise<[PlayedWorld]>;
       thread.postMessage(number, []);
       const [one] = await answer;
       played.push(one);

@@ -41,11 +41,11 @@ export const watched = {
   processes: ['id', 'last_heartbeat_at'],
 } as const;
 
-export type Watched = keyof typeof watched;
+export type WatchedTable = keyof typeof watched;
 export type Row = Readonly<Record<string, Cell>>;
 
 export interface Change {
-  readonly table: Watched;
+  readonly table: WatchedTable;
   readonly before: Row | undefined;
   readonly after: Row | undefined;
 }
@@ -58,11 +58,11 @@ export class Changes {
   constructor(db: DatabaseSync) {
     // Values instead of JSON, because row changes are by far the most frequent event.
     db.function('observe', { varargs: true }, (table, moment, ...cells) => {
-      const columns: readonly string[] = watched[table as Watched];
+      const columns: readonly string[] = watched[table as WatchedTable];
       const first = toRow(columns, cells as Cell[], 0);
       const second = moment === 'update' ? toRow(columns, cells as Cell[], columns.length) : first;
       this.#seen.push({
-        table: table as Watched,
+        table: table as WatchedTable,
         before: moment === 'insert' ? undefined : first,
         after: moment === 'delete' ? undefined : second,
       });

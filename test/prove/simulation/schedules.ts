@@ -3,14 +3,14 @@ import type { Accuse } from './checker.ts';
 import type { Change } from './rows.ts';
 import { everyMs } from './world-setup.ts';
 
-interface Fired {
+interface FiringRecord {
   readonly slots: Set<string>;
   firstMs: number;
   lastMs: number;
 }
 
 export class ScheduleBook {
-  readonly fired = new Map<string, Fired>();
+  readonly fired = new Map<string, FiringRecord>();
   readonly #accuse: Accuse;
 
   constructor(accuse: Accuse) {

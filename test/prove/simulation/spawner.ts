@@ -88,7 +88,7 @@ export class Spawner implements Host {
 
   #begin(
     asked: JsonObject,
-    { plugin, timeoutMs, signal }: Begun,
+    { plugin, timeoutMs, signal }: ProcessRequest,
     resolve: (end: ProcessEnd) => void,
   ): void {
     const { time, actor, checker } = this.#options;
@@ -143,7 +143,7 @@ export class Spawner implements Host {
   }
 }
 
-interface Begun {
+interface ProcessRequest {
   readonly plugin: { readonly name: string };
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;

@@ -3,14 +3,14 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Server } from '../../support/crash/server.ts';
 import { eventually } from '../../support/instance.ts';
-import { COLLECT, LEFT_FILE, type Left } from './left.ts';
+import { COLLECT, LEFT_FILE, type HeapReport } from './left.ts';
 
 /** The environment of such a server. */
 export const collecting: Readonly<Record<string, string>> = {
   NODE_OPTIONS: `--import=${new URL('collecting.ts', import.meta.url).href}`,
 };
 
-export async function collect(server: Server, directory: string): Promise<Left> {
+export async function collect(server: Server, directory: string): Promise<HeapReport> {
   const before = readLeft(directory)?.times ?? 0;
   server.signal(COLLECT);
   return eventually('all garbage is collected', () => {
@@ -19,9 +19,9 @@ export async function collect(server: Server, directory: string): Promise<Left> 
   });
 }
 
-function readLeft(directory: string): Left | undefined {
+function readLeft(directory: string): HeapReport | undefined {
   try {
-    return JSON.parse(readFileSync(join(directory, LEFT_FILE), 'utf8')) as Left;
+    return JSON.parse(readFileSync(join(directory, LEFT_FILE), 'utf8')) as HeapReport;
   } catch {
     return undefined;
   }

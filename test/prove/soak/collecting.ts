@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { isMainThread } from 'node:worker_threads';
-import { COLLECT, LEFT_FILE, type Left } from './left.ts';
+import { COLLECT, LEFT_FILE, type HeapReport } from './left.ts';
 
 const BYTES_PER_MIB = 1024 ** 2;
 
@@ -23,7 +23,10 @@ function listen(): void {
     for (let round = 0; round < 2; round += 1)
       collect({ type: 'major', execution: 'sync', flavor: 'last-resort' });
     const { heapUsed, external } = process.memoryUsage();
-    const left: Left = { times: (times += 1), heapMib: (heapUsed + external) / BYTES_PER_MIB };
+    const left: HeapReport = {
+      times: (times += 1),
+      heapMib: (heapUsed + external) / BYTES_PER_MIB,
+    };
     writeFileSync(`${file}.draft`, JSON.stringify(left));
     renameSync(`${file}.draft`, file);
   });

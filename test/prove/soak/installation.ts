@@ -147,7 +147,7 @@ async function sampleFor({ crashTest, server, ms }: Slice): Promise<Sample[]> {
 }
 
 /** The clients' knowledge of one slice. */
-interface Seen {
+interface SliceRecord {
   readonly fromMs: number;
   /** The number of requests in earlier slices. */
   readonly known: number;
@@ -161,7 +161,7 @@ interface Seen {
  * Checks one slice while the server continues; earlier slices were checked, and may be pruned by
  * now.
  */
-async function verify(crashTest: CrashTest, seen: Seen): Promise<Figures> {
+async function verify(crashTest: CrashTest, seen: SliceRecord): Promise<Figures> {
   const { webhookId, sent, journal } = seen;
   const ledger = await openReadonlyLedger(crashTest.place.config.state);
   try {
@@ -181,7 +181,7 @@ async function verify(crashTest: CrashTest, seen: Seen): Promise<Figures> {
 async function gatherSlice(
   crashTest: CrashTest,
   ledger: Ledger,
-  { fromMs, known }: Seen,
+  { fromMs, known }: SliceRecord,
 ): Promise<Evidence> {
   const { history } = crashTest.client;
   const all = await collectEvidence(ledger, history.slice(known), await crashTest.record());

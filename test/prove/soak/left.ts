@@ -3,7 +3,7 @@ export const COLLECT = 'SIGUSR2';
 /** In the directory of the server. */
 export const LEFT_FILE = 'left.json';
 
-export interface Left {
+export interface HeapReport {
   /** The number of collections so far. */
   readonly times: number;
   /** Objects, and what they hold outside of the heap. */

@@ -18,7 +18,7 @@ export interface Target {
   readonly check: (input: string) => string | Promise<string>;
 }
 
-export interface Fuzzed {
+export interface FuzzResult {
   readonly cases: number;
   /** An input for each kind of response. */
   readonly found: ReadonlyMap<string, string>;
@@ -41,7 +41,7 @@ export async function fuzz(
   corpus: readonly string[],
   random: Random,
   cases: number,
-): Promise<Fuzzed> {
+): Promise<FuzzResult> {
   const pool: string[] = [];
   const found = new Map<string, string>();
   let slowestMs = 0;

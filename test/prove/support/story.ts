@@ -10,7 +10,7 @@ export interface Story {
   readonly runs: readonly Row[];
 }
 
-export interface Known {
+export interface KnownFacts {
   /** The rows that had been acknowledged before. */
   readonly owed: readonly string[];
   /** The last request that was sent. */
@@ -35,7 +35,7 @@ export async function readStory(place: LedgerLocation): Promise<Story> {
 }
 
 /** Faults of a partial copy. */
-export function comparePart(part: Story, whole: Story, known: Known): string[] {
+export function comparePart(part: Story, whole: Story, known: KnownFacts): string[] {
   return [
     ...missing(known.owed, part),
     ...unasked(part, known.lastRef),

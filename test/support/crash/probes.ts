@@ -36,12 +36,12 @@ const testedElsewhere = [
   'tenant.before-removal',
   'tenant.after-removal',
 ] as const;
-type Tested = Exclude<Probe, (typeof testedElsewhere)[number]>;
+type TestedProbe = Exclude<Probe, (typeof testedElsewhere)[number]>;
 const tested = probes.filter(
-  (probe): probe is Tested => !testedElsewhere.some((other) => other === probe),
+  (probe): probe is TestedProbe => !testedElsewhere.some((other) => other === probe),
 );
 
-const scenarios: Readonly<Record<Tested, Scenario>> = {
+const scenarios: Readonly<Record<TestedProbe, Scenario>> = {
   'enqueue.before-commit': {
     drive: whileAsking,
     nth: 3,
