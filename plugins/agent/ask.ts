@@ -48,8 +48,8 @@ export async function askAgent(
   }
   const parsed = parseOutput(provider.output, end.stdout.toWellFormed());
   if (end.code !== 0) {
-    const said = [parsed.fault, parsed.text, end.stderr].find((text) => text?.trim());
-    throw new AgentFailure(`exit_${end.code}`, said ?? '');
+    const detail = [parsed.fault, parsed.text, end.stderr].find((text) => text?.trim());
+    throw new AgentFailure(`exit_${end.code}`, detail ?? '');
   }
   if (parsed.fault !== undefined) throw new AgentFailure('exception', parsed.fault);
   return toTold(provider, parsed);
@@ -66,13 +66,13 @@ function run(
   { api, msLeft }: Pick<Request, 'api' | 'msLeft'>,
 ): Promise<ProgramEnd> {
   const { provider } = choice;
-  const told = { prompt: prompt.toWellFormed(), session, isKept };
+  const input = { prompt: prompt.toWellFormed(), session, isKept };
   const contents = {
     api: provider.kind === 'claude' ? api : undefined,
-    prompt: wantsPromptFile(provider, session) ? told.prompt : undefined,
+    prompt: wantsPromptFile(provider, session) ? input.prompt : undefined,
   };
   return withPrivateDirectory(contents, (files) => {
-    const line = toCommandLine({ ...choice, ...told, ...files, permissionMode, api });
+    const line = toCommandLine({ ...choice, ...input, ...files, permissionMode, api });
     const left = msLeft(RUN_MS_MAX);
     const marginMs = Math.min(MARGIN_MS, left * 0.3);
     const times = { timeoutMs: left - marginMs, graceMs: marginMs * 0.6 };

@@ -51,12 +51,12 @@ function toValue({ provider, id, turns, lastAt }: Session): JsonObject {
  */
 export async function latestSession<T extends Session | undefined>(
   folder: string,
-  told: T,
+  recorded: T,
 ): Promise<Session | T> {
   const text = await readFile(join(folder, LAST), 'utf8').catch(() => '');
   const left = readSession(parseJson(text) ?? null);
-  if (left === undefined) return told;
-  return told === undefined || left.lastAt >= told.lastAt ? left : told;
+  if (left === undefined) return recorded;
+  return recorded === undefined || left.lastAt >= recorded.lastAt ? left : recorded;
 }
 
 /** Stores the session; requires that no other turn of the folder runs. */

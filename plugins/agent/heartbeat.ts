@@ -26,7 +26,7 @@ interface Asking {
 
 interface HeartbeatResult {
   /** Result without the token; an empty text isn't reported. */
-  readonly told: AgentResult;
+  readonly reply: AgentResult;
   readonly next: Session;
 }
 
@@ -44,9 +44,9 @@ export async function heartbeat(request: Request): Promise<Answer> {
   const only = readConversation(payload);
   const round = new Round();
   const due: [conversation: string, session: Session][] = [];
-  for (const [conversation, told] of readSessions(request.state)) {
+  for (const [conversation, recorded] of readSessions(request.state)) {
     if (only !== undefined && only !== conversation) continue;
-    const session = await lookUp(conversation, told, settings);
+    const session = await lookUp(conversation, recorded, settings);
     const reason = reasonAgainst(session, settings);
     if (reason === undefined) due.push([conversation, session]);
     else round.take(conversation, reason);
@@ -69,17 +69,17 @@ class Round {
   #unasked = 0;
 
   /** Records a result, a failure, or the reason why the agent wasn't asked. */
-  take(conversation: string, heard: HeartbeatResult | AgentFailure | string): void {
-    if (typeof heard === 'string') {
+  take(conversation: string, result: HeartbeatResult | AgentFailure | string): void {
+    if (typeof result === 'string') {
       this.#unasked += 1;
-      this.#logs.push({ level: 'info', message: `${conversation}: ${heard}` });
-    } else if (heard instanceof AgentFailure) {
-      this.#fault ??= heard;
-      this.#logs.push({ level: 'warn', message: `${conversation}: ${heard.message}` });
-    } else if (heard.told.text === '') this.#silent += 1;
+      this.#logs.push({ level: 'info', message: `${conversation}: ${result}` });
+    } else if (result instanceof AgentFailure) {
+      this.#fault ??= result;
+      this.#logs.push({ level: 'warn', message: `${conversation}: ${result.message}` });
+    } else if (result.reply.text === '') this.#silent += 1;
     else {
-      this.#events.push(toReply(conversation, heard.told, undefined));
-      this.#spoken.set(conversation, heard.next);
+      this.#events.push(toReply(conversation, result.reply, undefined));
+      this.#spoken.set(conversation, result.next);
     }
   }
 
@@ -132,8 +132,8 @@ async function ask(
   if (asking.shareMs < SHARE_MS_MIN) return 'there was no time left';
   const cwd = await conversationFolder(asking.settings.tasksDir, conversation);
   try {
-    const heard = await alone(cwd, 0, () => askNow(cwd, known, asking));
-    return heard === 'busy' ? 'is busy' : heard;
+    const result = await alone(cwd, 0, () => askNow(cwd, known, asking));
+    return result === 'busy' ? 'is busy' : result;
   } catch (thrown) {
     if (thrown instanceof AgentFailure) return thrown;
     throw thrown;
@@ -152,11 +152,11 @@ async function askNow(
   const id = session.id ?? undefined;
   const question = { prompt, choice: settings.usual, session: id, isKept: true, cwd };
   const msLeft: Request['msLeft'] = (atMost) => request.msLeft(Math.min(atMost, shareMs));
-  const said = await askAgent(question, settings, { api: request.api, msLeft });
-  const told = { ...said, text: stripToken(said.text, token) };
-  const next = nextSession(told, settings, session);
-  if (told.text !== '') await keepSession(cwd, next);
-  return { told, next };
+  const response = await askAgent(question, settings, { api: request.api, msLeft });
+  const reply = { ...response, text: stripToken(response.text, token) };
+  const next = nextSession(reply, settings, session);
+  if (reply.text !== '') await keepSession(cwd, next);
+  return { reply, next };
 }
 
 async function lookUp(

@@ -21,9 +21,9 @@ const DETAIL_CHARACTERS_MAX = 500;
 /** Failure without a retry once the agent was asked: it would repeat the finished half of its work. */
 export class AgentFailure extends Failure {
   constructor(word: Word, detail: string, retry = false) {
-    const said = detail.trim();
+    const text = detail.trim();
     const short =
-      said.length > DETAIL_CHARACTERS_MAX ? `${said.slice(0, DETAIL_CHARACTERS_MAX)}…` : said;
+      text.length > DETAIL_CHARACTERS_MAX ? `${text.slice(0, DETAIL_CHARACTERS_MAX)}…` : text;
     super(short === '' ? `error:${word}` : `error:${word}: ${short}`, retry);
   }
 }

@@ -43,16 +43,16 @@ export async function runProgram(run: ProgramRun): Promise<ProgramEnd> {
   if (stdin === null || stdout === null || stderr === null) throw new Error('it has no pipes');
   stdin.on('error', () => undefined).end(line.stdin);
   const stopping = new Stopping(child, run.graceMs);
-  const said = collect(stdout, STDOUT_BYTES_MAX, () => stopping.begin('overflow'));
+  const output = collect(stdout, STDOUT_BYTES_MAX, () => stopping.begin('overflow'));
   const complained = collect(stderr, STDERR_BYTES_MAX, () => undefined);
   const timer = setTimeout(() => stopping.begin('timeout'), timeoutMs);
   try {
     const end = await exitOf(child);
     if (end.kind === 'unstarted') return end;
     stopping.finish();
-    await Promise.race([Promise.all([said.done, complained.done]), pause(DRAIN_MS)]);
+    await Promise.race([Promise.all([output.done, complained.done]), pause(DRAIN_MS)]);
     if (stopping.reason !== undefined) return { kind: stopping.reason };
-    return { ...end, stdout: said.text(), stderr: complained.text() };
+    return { ...end, stdout: output.text(), stderr: complained.text() };
   } finally {
     clearTimeout(timer);
     stdout.destroy();

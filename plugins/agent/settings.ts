@@ -68,7 +68,7 @@ export function readSettings({ config }: Request): Settings {
 /** Reads the choice of a payload. The default model and effort apply only to the default provider. */
 export function choose(payload: Fields, settings: Settings): Choice {
   const { usual, providers } = settings;
-  const provider = providers.get(said(payload, 'provider') ?? usual.provider.name);
+  const provider = providers.get(readText(payload, 'provider') ?? usual.provider.name);
   if (provider === undefined) throw payload.refuse('provider', known(providers));
   const isUsual = provider === usual.provider;
   const own = readModel(payload);
@@ -81,7 +81,7 @@ export function choose(payload: Fields, settings: Settings): Choice {
 }
 
 /** Reads a text; an empty one counts as missing, as forms and templates produce it. */
-export function said(payload: Fields, key: string): string | undefined {
+export function readText(payload: Fields, key: string): string | undefined {
   return payload.get(key) === '' ? undefined : payload.text(key);
 }
 
@@ -99,9 +99,9 @@ function checkAllowedUsers(config: Fields): void {
 }
 
 function readModel(fields: Fields): Pick<Choice, 'model' | 'effort'> {
-  const model = said(fields, 'model');
+  const model = readText(fields, 'model');
   if (model !== undefined && !MODEL.test(model)) throw fields.refuse('model', 'must be a name');
-  const effort = said(fields, 'reasoning_effort');
+  const effort = readText(fields, 'reasoning_effort');
   if (effort !== undefined && !EFFORT.test(effort)) {
     throw fields.refuse('reasoning_effort', 'must be one word, such as high');
   }

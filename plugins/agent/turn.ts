@@ -19,7 +19,7 @@ import {
 } from './conversation.ts';
 import { alone } from './lock.ts';
 import { AgentFailure } from './outcome.ts';
-import { readSettings, said, type Settings } from './settings.ts';
+import { readSettings, readText, type Settings } from './settings.ts';
 
 /** Messages of agents about an unknown session. */
 const LOST = /no conversation found|session[^.]*not found|no rollout found|no saved session/i;
@@ -35,25 +35,25 @@ export async function turn(request: Request): Promise<Answer> {
   const cwd = await conversationFolder(settings.tasksDir, conversation);
   const leftMs = request.msLeft(RUN_MS_MAX);
   const done = await alone(cwd, leftMs - leastMsOf(leftMs), async () => {
-    const told = readSessions(request.state).get(conversation);
-    const before = payload.flag('fresh') ? undefined : await latestSession(cwd, told);
+    const recorded = readSessions(request.state).get(conversation);
+    const before = payload.flag('fresh') ? undefined : await latestSession(cwd, recorded);
     const session = usable(before, settings, logs);
     const question = { prompt, choice: settings.usual, session, isKept: true, cwd };
     const answer = await goOn(question, settings, request, logs);
     if (answer.text === '') throw new AgentFailure('no_response', '');
     const next = nextSession(answer, settings, before);
     await keepSession(cwd, next);
-    return { told: answer, next };
+    return { reply: answer, next };
   });
   if (done === 'busy') {
     throw new AgentFailure('timeout', 'another turn of the conversation took too long', true);
   }
-  const { told, next } = done;
-  const title = said(payload, 'title');
-  const hookId = said(payload, 'hook_id');
+  const { reply, next } = done;
+  const title = readText(payload, 'title');
+  const hookId = readText(payload, 'hook_id');
   return {
-    result: summarize(told),
-    events: [toReply(conversation, told, title, hookId)],
+    result: summarize(reply),
+    events: [toReply(conversation, reply, title, hookId)],
     state_updates: toState(conversation, next),
     logs,
   };
@@ -72,14 +72,14 @@ export function toReply(
 }
 
 export function nextSession(
-  told: AgentResult,
+  reply: AgentResult,
   { usual: { provider } }: Settings,
   before: Session | undefined,
 ): Session {
   const kept = before?.provider === provider.name ? before.id : null;
   return {
     provider: provider.name,
-    id: told.session ?? kept,
+    id: reply.session ?? kept,
     turns: (before?.turns ?? 0) + 1,
     lastAt: new Date().toISOString(),
   };
