@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 
 const directory = join(import.meta.dirname, '../../src');
-const DIRECTIVE = /from '[^']*\/request\.operations\.ts'/;
+const DIRECTIVE = /from '[^']*\/request-directive\.ts'/;
 
 /** Their changes are recorded in another way, or are outside of the system. */
 const others: Readonly<Record<string, string>> = {
