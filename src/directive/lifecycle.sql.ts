@@ -56,7 +56,7 @@ async function findStarted(
   return now?.processId === processId && now.attempt === attempt + 1 ? now : undefined;
 }
 
-/** Records the end of a directive that this process executes; false if another process took it over. */
+/** Records the end of a directive, if the given process still executes it; false otherwise. */
 export async function closeDirective(tx: Transaction, closing: DirectiveClosing): Promise<boolean> {
   const { id, processId, end } = closing;
   const { dialect } = tx;
