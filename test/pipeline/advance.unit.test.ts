@@ -60,14 +60,8 @@ describe('a task', () => {
   });
 
   test('gets the fields of `with`, which do not stay in the payload', () => {
-    const taskGraph = graph([
-      task('a', { with: { to: ref('payload.user.mail'), n: { value: 1 } } }),
-    ]);
-    const { landing } = advance(
-      taskGraph,
-      at('a', { n: 0 }, { base: { user: { mail: 'm' } } }),
-      start,
-    );
+    const flow = graph([task('a', { with: { to: ref('payload.user.mail'), n: { value: 1 } } })]);
+    const { landing } = advance(flow, at('a', { n: 0 }, { base: { user: { mail: 'm' } } }), start);
     expect(landing).toMatchObject({ input: { n: 1, to: 'm' }, own: { n: 0 } });
   });
 
@@ -135,20 +129,20 @@ describe('a task', () => {
   });
 
   test('whose template misses a value halts and names the step, the path and what there is', () => {
-    const taskGraph = graph([task('a', { with: { to: ref('payload.user.mail') } })]);
+    const flow = graph([task('a', { with: { to: ref('payload.user.mail') } })]);
     const user = { name: 'ada', email: 'a@b' };
-    const { landing } = advance(taskGraph, at('a', { user }), start);
+    const { landing } = advance(flow, at('a', { user }), start);
     expect(landing).toMatchObject({ kind: 'halt', reason: 'invalid_transition' });
     expect(landing).toHaveProperty(
       'message',
       'step a: with.to: there is no payload.user.mail; payload.user has name, email',
     );
     const many = Object.fromEntries(Array.from({ length: 25 }, (_, n) => [`k${n}`, n]));
-    expect(advance(taskGraph, at('a', { user: many }), start).landing).toHaveProperty(
+    expect(advance(flow, at('a', { user: many }), start).landing).toHaveProperty(
       'message',
       expect.stringMatching(/; payload\.user has k0, .*, k19 and 5 more$/),
     );
-    expect(advance(taskGraph, at('a', { user: 'ada' }), start).landing).toHaveProperty(
+    expect(advance(flow, at('a', { user: 'ada' }), start).landing).toHaveProperty(
       'message',
       'step a: with.to: there is no payload.user.mail',
     );
