@@ -1,11 +1,15 @@
 import { DuctileError } from '../base/errors.ts';
 
 /**
- * The rights of a token. This file defines what scopes mean: `*` everything · `<noun>:ro`,
- * `<noun>:rw` that noun, where writing implies reading · `<noun>:<part>:ro|rw` a part of it ·
- * `read:*`, `read:<noun>` reading · `<plugin>:ro|rw` the read or all commands of one plugin ·
- * `<plugin>:allow:<command>` that command · `<plugin>:deny:<command>` never that command, whatever
- * else is granted.
+ * A right that a request requires. This file defines the scopes of tokens:
+ *
+ * - `*` grants everything.
+ * - `<noun>:ro` and `<noun>:rw` grant a noun; writing implies reading.
+ * - `<noun>:<part>:ro` and `<noun>:<part>:rw` grant a part of it.
+ * - `read:*` and `read:<noun>` grant reading.
+ * - `<plugin>:ro` and `<plugin>:rw` grant the reading commands or all commands of a plugin.
+ * - `<plugin>:allow:<command>` grants one command.
+ * - `<plugin>:deny:<command>` refuses one command, whatever else is granted.
  */
 export type Need = string | PluginNeed;
 

@@ -90,7 +90,7 @@ export function announceWork(
   if (ledger.kind === 'sqlite' && work.length > 0) commits.publish({ arriving: true });
 }
 
-/** Lists the jobs that were dropped because their dedupe key is taken. */
+/** Lists the jobs that were dropped because another job has their dedupe key. */
 export function findSuppressedJobs(
   drafts: readonly JobDraft[],
   enqueued: readonly EnqueueResult[],

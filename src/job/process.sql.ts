@@ -192,8 +192,8 @@ export async function findLastLoaded(session: Session, staleMs: number): Promise
 
 /**
  * Lists old queued jobs of plugins that no live process has. Nothing is unrunnable until one
- * process has run for the whole grace time with its current plugins: the process that has the
- * plugin may be restarting, or the configuration may be fixed soon.
+ * process has run for the whole grace time with its current plugins. Until then, the process that
+ * has the plugin may be restarting.
  */
 export async function listUnrunnable(session: Session, request: UnrunnableRequest): Promise<Job[]> {
   const { dialect } = session;

@@ -95,7 +95,7 @@ function writeLogOnly(
 
 /**
  * Returns whether more than the attempt's own rows must be written, which takes further locks. The
- * locks of keys and state must be taken before the lock of claims, or two hosts could deadlock.
+ * locks of keys and state come before the lock of claims; otherwise two hosts could deadlock.
  */
 function hasConsequences(closing: Closing): boolean {
   const { job, state, signals, jobs } = closing;

@@ -78,7 +78,7 @@ export function waitField() {
 
 /** Limits how long a caller may wait. API callers wait no longer than the configuration allows. */
 export function limitWait({ engine, principal, submittedBy }: Context, ms: number): number {
-  // A waiting job keeps its slot. If all slots are taken, it would wait for itself.
+  // A waiting job keeps its slot. If no slot is free, it would wait for itself.
   if (principal.cause !== undefined && isFull(engine)) return 0;
   return submittedBy === 'api' ? Math.min(ms, engine.config.api.maxSyncTimeoutMs) : ms;
 }

@@ -122,7 +122,7 @@ export async function readVisibility(
 
 /**
  * Wraps the engine for operations that read. The rows of jobs, attempts and runs are masked before
- * any operation formats them, so that no list, tree or view can forget it: secrets are masked as in
+ * any operation formats them, so that no list, tree or view can forget it. Secrets are masked as in
  * signals, and data for administrators is left out.
  */
 export function maskEngine(engine: Engine, principal: Principal): Engine {
