@@ -277,7 +277,8 @@ describe('jobs of a plugin that is removed', () => {
   });
 
   test('wait for the grace time where others may have it, and then die', async () => {
-    const service = { max_workers: 1, reap_after: '200ms' };
+    // Short enough for a test, and long enough that a busy machine doesn't miss its heartbeats.
+    const service = { max_workers: 1, reap_after: '3s' };
     const place = await makePlace({ database: 'postgres', plugins, service });
     const instance = await place.start();
     const before = await instance.submit('other', { gate: 'one' });

@@ -9,7 +9,7 @@ import { databases, makePlace, openRaw, type Kind } from '../support/ledger/benc
 const runs: Record<Kind, number> = { sqlite: 200, postgres: 40 };
 
 describe.each(databases)('any sequence of verbs on %s', (kind) => {
-  test('has the same results as the model', { timeout: 180_000 }, async () => {
+  test('has the same results as the model', { timeout: 600_000 }, async () => {
     const place = await makePlace(kind);
     const ledger = await openLedger(place, noRules);
     const raw = openRaw(place);

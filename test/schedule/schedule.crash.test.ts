@@ -30,7 +30,10 @@ test.each(cases)(
     const left = await ledger.jobs.list({ limit: 10 });
     await ledger.close();
     expect(left.length > 0).toBe(probe === 'fire.after-commit');
-    expect(left.every(({ status }) => status === 'queued')).toBe(true);
+    // SQLite may commit a claim together with the firing. Then the jobs are claimed, and none has started.
+    const unstarted = database === 'sqlite' ? ['queued', 'running'] : ['queued'];
+    expect(left.filter(({ status }) => !unstarted.includes(status))).toEqual([]);
+    expect(await place.notes()).toEqual([]);
 
     const server = launch(place.directory);
     await server.ready;
