@@ -79,6 +79,8 @@ test('a run that is too large to be shown says so where it is counted', () =>
     });
     await open(`/ui/runs/${run}?`);
     await note.waitFor();
+    // The page may still fetch; its response must not outlive the page.
+    await page.unrouteAll({ behavior: 'wait' });
   }));
 
 test('on a phone, fields and the ends of ids are not cut off', () =>
