@@ -1,7 +1,7 @@
 /** Recipes by their effect, with the program itself: their commands are typed, and what arrives is checked. */
 import { createHmac } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readFile, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { claudeOutput, makeFakeAgent } from '../support/fake-agent.ts';
@@ -32,7 +32,11 @@ async function typeAll({
 test('watch-a-folder.md notes a PDF that arrives, and nothing else', async () => {
   const recipe = await openRecipe('watch-a-folder.md');
   await mkdir(join(recipe.place, 'inbox'));
-  await writeFile(join(recipe.place, 'inbox/before.pdf'), 'old');
+  const before = join(recipe.place, 'inbox/before.pdf');
+  await writeFile(before, 'old');
+  // A file that is younger than `min_age_ms` at the first poll counts as one that arrives.
+  const anHourAgo = new Date(Date.now() - 3_600_000);
+  await utimes(before, anHourAgo, anHourAgo);
   const printed = await typeAll(recipe);
   expect(printed).toContain('first.pdf arrived, 6 bytes');
   await writeFile(join(recipe.place, 'inbox/other.txt'), 'no');
