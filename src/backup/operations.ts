@@ -3,6 +3,14 @@ import { copyPath } from './directives.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective } from '../operation/request-directive.ts';
 
+const copyErrors = [
+  ...directErrors,
+  'BACKUP_INVALID',
+  'BACKUP_REFUSED',
+  'INPUT_INVALID',
+  'LEDGER_UNAVAILABLE',
+] as const;
+
 export const systemBackup = defineOperation({
   name: 'system.backup',
   summary: 'Copy the ledger into a file while it is in use.',
@@ -13,13 +21,7 @@ export const systemBackup = defineOperation({
     to: copyPath.describe('the file to write; it must not exist yet'),
   }),
   output: z.object({ path: z.string(), directive_id: z.string() }),
-  errors: [
-    ...directErrors,
-    'BACKUP_INVALID',
-    'BACKUP_REFUSED',
-    'INPUT_INVALID',
-    'LEDGER_UNAVAILABLE',
-  ],
+  errors: copyErrors,
   http: { method: 'POST', path: '/system/backup' },
   cli: {
     flags: { to: '--to <file>' },
@@ -56,13 +58,7 @@ export const systemExport = defineOperation({
     ledgers: ledgersShape,
     directive_id: z.string(),
   }),
-  errors: [
-    ...directErrors,
-    'BACKUP_INVALID',
-    'BACKUP_REFUSED',
-    'INPUT_INVALID',
-    'LEDGER_UNAVAILABLE',
-  ],
+  errors: copyErrors,
   http: { method: 'POST', path: '/system/export' },
   cli: {
     flags: { to: '--to <directory>' },

@@ -312,7 +312,7 @@ const STARTUP_TABLES: ReadonlySet<TableName> = new Set([
   'schema_migrations',
 ]);
 
-/** Checks whether a schema has any data of users, even in tables of another version. */
+/** Returns whether a schema has rows besides those that a start writes, even if its version is older. */
 async function isLedgerUsed(store: PostgresStore): Promise<boolean> {
   return store.read(async (session) => {
     const found = await session.run(
