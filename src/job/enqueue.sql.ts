@@ -52,9 +52,11 @@ export async function findEnqueued(
   jobs: readonly JobDraft[],
 ): Promise<EnqueueResult[]> {
   const keyed = jobs.filter(({ dedupe }) => dedupe !== undefined);
-  const holders = await findKeyHolders(tx, keyed);
+  const holders = keyed.length === 0 ? noHolders : await findKeyHolders(tx, keyed);
   return jobs.map((job) => toAnswer(job, holders));
 }
+
+const noHolders: ReadonlyMap<string, string> = new Map();
 
 function toAnswer(job: JobDraft, duplicates: ReadonlyMap<string, string>): EnqueueResult {
   const duplicateOf = duplicates.get(job.id);

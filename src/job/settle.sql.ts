@@ -12,7 +12,7 @@ import { mergeRunEvents, noRunEvents } from '../pipeline/run/changes.ts';
 import { advanceAfterJobs } from '../pipeline/run/settle-branch.sql.ts';
 import { createRuns, recallEvents } from '../pipeline/run/start.sql.ts';
 import type { RunDraft, RunCommitEvents } from '../pipeline/run/types.ts';
-import { recordBreakerEnds } from '../schedule/breaker.sql.ts';
+import { noBreakerEffects, recordBreakerEnds } from '../schedule/breaker.sql.ts';
 import { hasWaitingBranch, isAdminOnly } from '../signal/signal.sql.ts';
 import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
 import {
@@ -44,7 +44,8 @@ export async function settleClosings(
   tx: Transaction,
   closings: readonly Closing[],
 ): Promise<SettleResult> {
-  const plan = await planState(tx, closings);
+  const hasState = closings.some(({ state }) => state !== undefined);
+  const plan = hasState ? await planState(tx, closings) : noStatePlan;
   const tried = closings.filter(({ job }) => !plan.oversize.has(job.id));
   return await writeConsequences(tx, { tried, closedAt: await closeAttempts(tx, tried), plan });
 }
@@ -163,17 +164,20 @@ async function writeConsequences(
   const repeated = await explainRefusals(tx, refused, verdicts);
   for (const { job } of repeated) tx.ends?.note(job);
   insertAttempts(tx, closed, closedAt);
-  await recordDedupe(tx, closed);
+  const keyed = closed.filter(({ job }) => job.dedupeKey !== null);
+  if (keyed.length > 0) await recordDedupe(tx, keyed);
   const signals = await hideReports(tx, closed);
   const enqueued = await enqueueJobs(tx, {
     signals,
     jobs: closed.flatMap(({ jobs }) => jobs),
   });
-  const breakers = await recordBreakerEnds(tx, closed);
+  const scheduled = closed.filter(({ job }) => job.scheduleId !== null);
+  const breakers =
+    scheduled.length === 0 ? noBreakerEffects : await recordBreakerEnds(tx, scheduled);
   const advancing = await hasWaitingBranch(tx, [...signals, ...breakers.signals]);
   // After the dedupe keys, because the facts of all plugins share one counter. A transaction that
   // waits for a dedupe key must not hold it.
-  await applyState(tx, plan, closed);
+  if (plan.after.size > 0) await applyState(tx, plan, closed);
   const enqueuedBefore = await findEnqueued(
     tx,
     repeated.flatMap(({ jobs }) => jobs),

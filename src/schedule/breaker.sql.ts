@@ -27,7 +27,7 @@ interface BreakerEffects {
   readonly runs: readonly RunDraft[];
 }
 
-const noEffects: BreakerEffects = { signals: [], enqueued: [], runs: [] };
+export const noBreakerEffects: BreakerEffects = { signals: [], enqueued: [], runs: [] };
 
 /** Applies the ends of scheduled jobs to their breakers, in order. */
 export async function recordBreakerEnds(
@@ -38,7 +38,7 @@ export async function recordBreakerEnds(
     const end = endOf(closing);
     return end === undefined ? [] : [{ closing, job: closing.job, end }];
   });
-  if (ends.length === 0) return noEffects;
+  if (ends.length === 0) return noBreakerEffects;
   const keys = new Map(ends.map(({ job }) => [toBreakerKey(job), toBreakerKeyRow(job)]));
   const sorted = [...keys].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
   const rows = (await tx.each(lockBreaker, sorted)).map(toBreaker);
