@@ -87,12 +87,13 @@ export function createApiHandler(options: ApiOptions): ApiHandler {
 async function serve(options: ApiOptions, router: ApiRouter, exchange: Exchange): Promise<void> {
   const { authenticator } = options;
   checkRequest(exchange);
+  const [, area] = exchange.path.split('/', 2);
   // Deliveries prove themselves by a signature or token, and arrive under any host name that a
   // tunnel has.
-  if (await options.webhooks?.(exchange)) return;
+  if (area === 'hooks' && (await options.webhooks?.(exchange))) return;
   if (authenticator.answerPreflight(exchange)) return;
   // The dashboard's files hold no data; their requests for data need a token.
-  if (await options.ui?.(exchange)) return;
+  if (area === 'ui' && (await options.ui?.(exchange))) return;
   const { mcp, base } = options;
   if (mcp !== undefined && exchange.path === MCP_PATH) {
     await serveMcp({ mcp, authenticator, base }, exchange);
