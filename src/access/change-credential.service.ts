@@ -8,10 +8,10 @@ import { makeId } from '../base/ids.ts';
 import { limits } from '../base/limits.ts';
 import * as z from 'zod';
 import { credentialName, findCredentials } from '../base/credential-ref.ts';
+import { purposes } from '../base/seal.ts';
 import type { DirectiveType } from '../directive/directive.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import { guardFirstKey, isSameSecret } from './vault.service.ts';
-import { purposes } from './vault.ts';
 
 const nameField = z.string().regex(credentialName, {
   error: 'must be up to 64 letters, digits, dots, _ and -, and start with a letter or digit',

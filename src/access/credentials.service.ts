@@ -9,9 +9,9 @@ import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { KnownSecret } from '../base/mask-values.ts';
 import { makeLoop, type Service } from '../base/service.ts';
+import { purposes } from '../base/seal.ts';
 import type { Plugin } from '../plugin/catalog.ts';
 import { guardFirstKey } from './vault.service.ts';
-import { purposes } from './vault.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
 /** A plugin's configuration with the values of its credentials. */

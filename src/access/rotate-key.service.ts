@@ -3,9 +3,9 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { probe } from '../base/probe.ts';
-import { isSealedUnbound } from '../base/seal.ts';
+import { purposes, isSealedUnbound } from '../base/seal.ts';
 import { type ResealedRow, type SealCount, type SealedRow } from './types.ts';
-import { type Vault, purposes } from './vault.ts';
+import type { Vault } from './vault.ts';
 import type {
   DirectiveExecution,
   DirectiveDefinition,

@@ -22,10 +22,3 @@ export interface Vault {
   /** The known keys, newest first; never creates one. */
   readonly keyIds: readonly string[];
 }
-
-/** The row that a text is sealed for: it can't be opened for another one. */
-export const purposes = {
-  credential: (name: string) => `credential ${name}`,
-  payload: (signalId: string) => `signal ${signalId}`,
-  webhook: (webhookId: string) => `webhook ${webhookId}`,
-} as const;

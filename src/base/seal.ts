@@ -39,6 +39,13 @@ export interface SealPurpose {
   readonly row: string;
 }
 
+/** Names of the rows that hold sealed texts. */
+export const purposes = {
+  credential: (name: string) => `credential ${name}`,
+  payload: (signalId: string) => `signal ${signalId}`,
+  webhook: (webhookId: string) => `webhook ${webhookId}`,
+} as const;
+
 /** Seals a text for one row of one ledger. The purpose is authenticated, so another row can't unseal it. */
 export function sealText(clear: string, purpose: SealPurpose, key: MasterKey): SealedText {
   const own = randomBytes(KEY_BYTES);

@@ -1,10 +1,10 @@
 import { ExactNumber, parseJson } from '../base/parse-json.ts';
 import { isObject, type Json } from '../base/json.ts';
 import { isSecretKey, isEmptySecret, maskText, REDACTED } from '../base/secrets.ts';
-import type { SealedText } from '../base/seal.ts';
+import { purposes, type SealedText } from '../base/seal.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import { purposes, type Vault } from '../access/vault.ts';
+import type { Vault } from '../access/vault.ts';
 
 export interface FoundSecret {
   /** The path, such as `data.user.password`. */

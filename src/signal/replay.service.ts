@@ -24,8 +24,8 @@ import type { DirectiveExecution, DirectiveDefinition } from '../directive/defin
 import { followSignal, withBaggage } from '../pipeline/follow-signal.ts';
 import type { Generation } from '../engine/generation.ts';
 import { isMasked } from './mask.ts';
-import { purposes, type Vault } from '../access/vault.ts';
-import type { SealedText } from '../base/seal.ts';
+import type { Vault } from '../access/vault.ts';
+import { purposes, type SealedText } from '../base/seal.ts';
 import { suggest } from '../base/text.ts';
 import { nounOf } from '../directive/directive.ts';
 import { isPipelineFor, ANY_EVENT } from '../pipeline/language/pipeline.ts';

@@ -4,6 +4,7 @@ import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { suggest } from '../base/text.ts';
+import { purposes } from '../base/seal.ts';
 import {
   createWebhookType,
   deleteWebhookType,
@@ -48,7 +49,7 @@ import {
 } from './secrets.service.ts';
 import { replayDeliveryDirective, testWebhookDirective } from './delivery.service.ts';
 import { guardFirstKey, isSameSecret } from '../access/vault.service.ts';
-import { purposes, type Vault } from '../access/vault.ts';
+import type { Vault } from '../access/vault.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
 export function registerWebhookDirectives(

@@ -10,6 +10,7 @@ import { makeId, makeToken } from '../base/ids.ts';
 import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
+import { purposes } from '../base/seal.ts';
 import {
   replayDeliveryType,
   testWebhookType,
@@ -27,7 +28,6 @@ import { describeTarget } from './target.ts';
 import type { WebhookIntake, Webhooks } from './webhooks.ts';
 import type { KnownWebhook, Webhook } from './webhook.ts';
 import { guardFirstKey, isSameSecret } from '../access/vault.service.ts';
-import { purposes } from '../access/vault.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
 export const IN_PROCESS = 'in process, as nothing listens';

@@ -8,11 +8,12 @@ import type { WebhookRow } from './types.ts';
 import { chooseTokens } from './verify/verify.ts';
 import { webhookEntrySchema, toWebhook, type Webhook, type KnownWebhook } from './webhook.ts';
 import { secretKeyOf, type AuthMode } from './auth-settings.ts';
-import { purposes, type Vault } from '../access/vault.ts';
+import type { Vault } from '../access/vault.ts';
 import type { WebhookStore, WebhookIntake } from './webhooks.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { EndpointConfig, WebhooksConfig } from '../config/config.ts';
 import { suggest } from '../base/text.ts';
+import { purposes } from '../base/seal.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
 
 /** A sealed secret. A secret that was replaced stays valid until a time. */

@@ -67,19 +67,6 @@ export function createSignature(
   return mac.digest(encoding);
 }
 
-/**
- * Finds the secret that equals the token. Compares digests, so that the length stays secret, too.
- */
-export function findToken(secrets: readonly string[], token: string): number | undefined {
-  const given = hash('sha256', token, 'buffer');
-  let found: number | undefined;
-  for (const [index, secret] of secrets.entries()) {
-    const expected = hash('sha256', secret, 'buffer');
-    if (isSameBytes(expected, given) && secret !== '') found ??= index;
-  }
-  return found;
-}
-
 export function digestParts(parts: readonly (string | Buffer)[]): string {
   const [only] = parts;
   const all = parts.length === 1 && only !== undefined ? only : Buffer.concat(parts.map(toBytes));

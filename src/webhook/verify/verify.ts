@@ -1,7 +1,8 @@
+import { hash, timingSafeEqual } from 'node:crypto';
 import { isObject, type JsonObject, parseStrictJson } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import { verifyHmac, type HmacScheme } from './hmac.ts';
-import { digestParts, findToken } from './mac.ts';
+import { digestParts } from './mac.ts';
 import { hasHeader, readHeader, type WebhookRequest } from '../request.ts';
 import { verifySigned, type PayloadPart, type SignedScheme } from './signed.ts';
 import { verifyTwilio, type TwilioScheme } from './twilio.ts';
@@ -114,6 +115,19 @@ function verifyToken(
   if (!found.ok) return refuseProof(found.reason);
   if (!found.value.startsWith(lead)) return refuseProof('token_wrong');
   return findToken(secrets, found.value.slice(lead.length)) ?? refuseProof('token_wrong');
+}
+
+/**
+ * Finds the secret that equals the token. Compares digests, so that the length stays secret, too.
+ */
+function findToken(secrets: readonly string[], token: string): number | undefined {
+  const given = hash('sha256', token, 'buffer');
+  let found: number | undefined;
+  for (const [index, secret] of secrets.entries()) {
+    const expected = hash('sha256', secret, 'buffer');
+    if (timingSafeEqual(expected, given) && secret !== '') found ??= index;
+  }
+  return found;
 }
 
 /** Chooses the scheme that verifies this delivery. */
