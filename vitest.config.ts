@@ -18,8 +18,8 @@ export default defineConfig({
     // One more than two cores can do: many tests wait for a disk or for a process to end.
     maxWorkers: 3,
     sequence: { sequencer: Sequence },
-    testTimeout: 180_000,
-    hookTimeout: 180_000,
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     // Hundreds of programs are started that Node would otherwise compile each time.
     env: { NODE_COMPILE_CACHE: join(import.meta.dirname, 'build/compile-cache') },
     setupFiles: ['test/support/leaks.ts'],

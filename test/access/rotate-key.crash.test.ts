@@ -16,12 +16,9 @@ import { succeeds } from '../support/plugin-program.ts';
 import { makeClient } from '../support/crash/client.ts';
 import { launch } from '../support/crash/server.ts';
 
-const timeout = 90_000;
-
 describe.each(databases)('a server on %s that is killed while it rotates the key', (database) => {
   test.each(['rotate.after-key:kill', 'rotate.after-step:kill:2'])(
     'at %s: there is one new key, and it seals all',
-    { timeout },
     async (probe) => {
       const place = await makePlace({
         database,

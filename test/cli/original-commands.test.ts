@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { beforeEach, describe, expect, test, vi } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { cliHost } from '../../src/app/cli-host.ts';
 import {
   commandAliases,
@@ -13,8 +13,6 @@ import { makeDirectory } from '../support/directory.ts';
 import { run as runCommand, type CliResult } from '../support/fake-cli.ts';
 import { succeeds } from '../support/plugin-program.ts';
 import { writePlugin } from '../support/plugin-tree.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 let directory: string;
 

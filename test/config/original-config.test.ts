@@ -2,13 +2,11 @@
  * Configurations in the format of the original, checked by their effect: the real loader and a real
  * engine.
  */
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Job } from '../../src/job/job.ts';
 import { databases, eventually, makePlace, type TestInstance } from '../support/instance.ts';
 import { python, succeeds } from '../support/plugin-program.ts';
 import { finish } from '../support/runs.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const once = { max_attempts: 1 };
 const worker = python(`

@@ -8,7 +8,6 @@ import { databases, eventually, makePlace } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
 import { launch } from '../support/crash/server.ts';
 
-const timeout = 90_000;
 const plugins = { worker: { program: succeeds } };
 
 interface CliOutput {
@@ -35,7 +34,7 @@ async function findingsOf(directory: string, kind: string): Promise<Record<strin
 }
 
 describe.each(databases)('on %s', (database) => {
-  test('changed files are shown key by key until they are reloaded', { timeout }, async () => {
+  test('changed files are shown key by key until they are reloaded', async () => {
     const { directory } = await makePlace({ database, plugins });
     const server = launch(directory);
     await server.ready;
@@ -67,7 +66,7 @@ describe.each(databases)('on %s', (database) => {
   });
 });
 
-test('a process with another configuration is named by every command', { timeout }, async () => {
+test('a process with another configuration is named by every command', async () => {
   const { directory, config } = await makePlace({ plugins });
   const server = launch(directory);
   await server.ready;

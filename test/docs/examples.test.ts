@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { cliHost } from '../../src/app/cli-host.ts';
 import { openInstance } from '../../src/app/instance.ts';
 import { loadConfig } from '../../src/config/load.ts';
@@ -14,8 +14,6 @@ import { collectLog, eventually } from '../support/instance.ts';
 import { pluginsRoot } from '../support/plugin-process.ts';
 import { deliverPush } from '../support/push.ts';
 import { startWebServer } from '../support/web-server.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 const examples = resolve(import.meta.dirname, '../../examples');
 
 interface ExampleSetup {

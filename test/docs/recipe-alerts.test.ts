@@ -1,12 +1,10 @@
 /** Alerts by their effect, with the program itself: what arrives, and whether it can be acted on. */
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/instance.ts';
 import { blocksIn, openExample, openRecipe, type Edit, type Program } from '../support/program.ts';
 import { startWebServer } from '../support/web-server.ts';
-
-vi.setConfig({ testTimeout: 180_000 });
 
 /** The command that an alert names. */
 function nextIn(message: string): string {

@@ -3,13 +3,11 @@ import { createHmac } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { chmod, mkdir, readFile, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { claudeOutput, makeFakeAgent } from '../support/fake-agent.ts';
 import { eventually } from '../support/instance.ts';
 import { openRecipe, type Program } from '../support/program.ts';
 import { startWebServer } from '../support/web-server.ts';
-
-vi.setConfig({ testTimeout: 180_000 });
 
 /** Types the commands of a page in their order, without those that don't end. */
 async function typeAll({

@@ -12,8 +12,6 @@ import { makeClient, type Client } from '../support/crash/client.ts';
 import { launch, type Server } from '../support/crash/server.ts';
 import { makeCrashTest } from '../support/crash/crash-test.ts';
 
-const timeout = 90_000;
-
 async function started(place: TestPlace): Promise<{ server: Server; client: Client }> {
   const server = launch(place.directory);
   const { control } = await server.ready;
@@ -42,69 +40,58 @@ const reloaded = 'the configuration was reloaded';
 const refused = 'the reload was refused';
 
 describe.each(databases)('SIGHUP on %s', (database) => {
-  test(
-    'is answered again and again while jobs run; none is lost or run twice',
-    { timeout },
-    async () => {
-      const crashTest = await makeCrashTest(database, { max_workers: 2 });
-      const server = await crashTest.start();
-      const rounds = 6;
-      for (let round = 1; round <= rounds; round += 1) {
-        for (let job = 0; job < 4; job += 1) await crashTest.client.enqueue({ sleep_ms: 40 });
-        await crashTest.place.vary({ service: { max_workers: 1 + (round % 4) } });
-        server.signal('SIGHUP');
-        await logged(server, reloaded, round);
-      }
-      await crashTest.drain();
-      const status = await crashTest.client.get('/system/status');
-      expect(status.body).toMatchObject({
-        slots: 1 + (rounds % 4),
-        generation: { number: rounds + 1, last_reload: { by: 'signal:SIGHUP', refused: null } },
-      });
-      const { faults, counts } = await crashTest.verify();
-      expect(faults).toEqual([]);
-      expect(counts.acknowledged).toBe(rounds * 4);
-      expect(counts.crashed).toBe(0);
-    },
-  );
+  test('is answered again and again while jobs run; none is lost or run twice', async () => {
+    const crashTest = await makeCrashTest(database, { max_workers: 2 });
+    const server = await crashTest.start();
+    const rounds = 6;
+    for (let round = 1; round <= rounds; round += 1) {
+      for (let job = 0; job < 4; job += 1) await crashTest.client.enqueue({ sleep_ms: 40 });
+      await crashTest.place.vary({ service: { max_workers: 1 + (round % 4) } });
+      server.signal('SIGHUP');
+      await logged(server, reloaded, round);
+    }
+    await crashTest.drain();
+    const status = await crashTest.client.get('/system/status');
+    expect(status.body).toMatchObject({
+      slots: 1 + (rounds % 4),
+      generation: { number: rounds + 1, last_reload: { by: 'signal:SIGHUP', refused: null } },
+    });
+    const { faults, counts } = await crashTest.verify();
+    expect(faults).toEqual([]);
+    expect(counts.acknowledged).toBe(rounds * 4);
+    expect(counts.crashed).toBe(0);
+  });
 });
 
-test(
-  'a wrong configuration is refused, and the process continues with the old one',
-  { timeout },
-  async () => {
-    const program = python('note(request["config"].get("word")); ok()');
-    const plugins = { recorder: { program, settings: { config: { word: 'old' } } } };
-    const place = await makePlace({ plugins });
-    const { server, client } = await started(place);
-    const file = join(place.directory, 'config.yaml');
-    const good = await readFile(file, 'utf8');
-    await writeFile(
-      file,
-      good.replace('"old"', '"new"').replace('"plugin_roots"', '"plugin_rots"'),
-    );
-    server.signal('SIGHUP');
-    await logged(server, refused);
-    const response = await client.post('/system/reload');
-    expect(response).toMatchObject({ status: 409, body: { code: 'RELOAD_REFUSED' } });
-    expect(response.body['error']).toEqual(expect.stringContaining('plugin_rots'));
-    const result = await cli(place, 'system', 'reload', '--json');
-    expect(result).toMatchObject({ code: 78, answer: { code: 'RELOAD_REFUSED' } });
-    const planned = await cli(place, 'system', 'reload', '--dry-run', '--json');
-    expect(planned).toMatchObject({ code: 78, answer: { code: 'RELOAD_REFUSED' } });
-    await client.enqueue();
-    await eventually('it ran', async () => (await place.notes()).length === 1);
-    await writeFile(file, good.replace('"old"', '"new"'));
-    const answer = await client.post('/system/reload');
-    expect(answer).toMatchObject({ status: 200, body: { status: 'ok', generation: 2 } });
-    await client.enqueue();
-    await eventually('it ran again', async () => (await place.notes()).length === 2);
-    expect(await place.notes()).toEqual(['old', 'new']);
-    expect(await server.stop()).toEqual({ code: 0, signal: null });
-  },
-);
+test('a wrong configuration is refused, and the process continues with the old one', async () => {
+  const program = python('note(request["config"].get("word")); ok()');
+  const plugins = { recorder: { program, settings: { config: { word: 'old' } } } };
+  const place = await makePlace({ plugins });
+  const { server, client } = await started(place);
+  const file = join(place.directory, 'config.yaml');
+  const good = await readFile(file, 'utf8');
+  await writeFile(file, good.replace('"old"', '"new"').replace('"plugin_roots"', '"plugin_rots"'));
+  server.signal('SIGHUP');
+  await logged(server, refused);
+  const response = await client.post('/system/reload');
+  expect(response).toMatchObject({ status: 409, body: { code: 'RELOAD_REFUSED' } });
+  expect(response.body['error']).toEqual(expect.stringContaining('plugin_rots'));
+  const result = await cli(place, 'system', 'reload', '--json');
+  expect(result).toMatchObject({ code: 78, answer: { code: 'RELOAD_REFUSED' } });
+  const planned = await cli(place, 'system', 'reload', '--dry-run', '--json');
+  expect(planned).toMatchObject({ code: 78, answer: { code: 'RELOAD_REFUSED' } });
+  await client.enqueue();
+  await eventually('it ran', async () => (await place.notes()).length === 1);
+  await writeFile(file, good.replace('"old"', '"new"'));
+  const answer = await client.post('/system/reload');
+  expect(answer).toMatchObject({ status: 200, body: { status: 'ok', generation: 2 } });
+  await client.enqueue();
+  await eventually('it ran again', async () => (await place.notes()).length === 2);
+  expect(await place.notes()).toEqual(['old', 'new']);
+  expect(await server.stop()).toEqual({ code: 0, signal: null });
+});
 
-test('SIGHUP before it is ready waits until it is', { timeout }, async () => {
+test('SIGHUP before it is ready waits until it is', async () => {
   const place = await makePlace({ plugins: { recorder: { program: python('ok()') } } });
   const server = launch(place.directory);
   const ready = server.ready;
@@ -119,7 +106,7 @@ test('SIGHUP before it is ready waits until it is', { timeout }, async () => {
 });
 
 describe.each(databases)('a process on %s that is killed during an init', (database) => {
-  test('leaves it to the next one, before anything else of the plugin', { timeout }, async () => {
+  test('leaves it to the next one, before anything else of the plugin', async () => {
     const program = python(`
 note(command, attempt)
 if command == "init" and attempt == 1: wait_for("never")
@@ -149,7 +136,7 @@ ok()`);
   });
 });
 
-test.runIf(hasNotifyProgram)('systemd hears of every stage of its life', { timeout }, async () => {
+test.runIf(hasNotifyProgram)('systemd hears of every stage of its life', async () => {
   const place = await makePlace({ plugins: { recorder: { program: python('ok()') } } });
   const { path, messages } = await openNotifySocket();
   const server = launch(place.directory, '', { NOTIFY_SOCKET: path, WATCHDOG_USEC: '400000' });

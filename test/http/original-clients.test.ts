@@ -1,9 +1,7 @@
 /** Requests of the original's clients, and the fields that they read in responses. */
 import { createHmac } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { OWNER, startApi, type TestApi } from '../support/api-server.ts';
-
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 const work = (id: string) => ({ id, uses: 'echo.poll' });
 const both = { split: [work('a'), work('b')] };

@@ -9,7 +9,6 @@ import { succeeds } from '../support/plugin-program.ts';
 import { makeClient } from '../support/crash/client.ts';
 import { launch } from '../support/crash/server.ts';
 
-const timeout = 90_000;
 const TOTAL = 4 * limits.bulkStepJobs;
 
 async function makeQueued(database: Database) {
@@ -31,7 +30,6 @@ async function makeQueued(database: Database) {
 describe.each(databases)('a server on %s that is killed in a bulk retry', (database) => {
   test.each(['before-commit', 'after-commit'])(
     'at a step, %s: the result counts all jobs, within the limit',
-    { timeout },
     async (moment) => {
       const { place, ledger, ids } = await makeQueued(database);
       for (let at = 0; at < TOTAL; at += limits.bulkStepJobs) {

@@ -10,36 +10,31 @@ import { openLedger } from '../../src/ledger/open.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { eventually } from '../support/instance.ts';
 
-const timeout = 90_000;
 const program = fileURLToPath(new URL('../support/crash/writer.ts', import.meta.url));
 
 /** The offsets in SQLite's shared memory of what is checkpointed and what is about to be. */
 const BACKFILLED_AT = 96;
 const ATTEMPTED_AT = 128;
 
-test(
-  'a process that is killed while its journal is put into the file loses nothing',
-  { timeout },
-  async () => {
-    const path = join(await makeDirectory(), 'ledger.db');
-    const acknowledged: string[] = [];
-    for (let round = 0; round < 4; round += 1) {
-      const writer = start(path, 100_000);
-      await untilUnderWay(path);
-      writer.child.kill('SIGKILL');
-      expect(await writer.ended).toEqual([null, 'SIGKILL']);
-      acknowledged.push(...writer.lines());
-      const ledger = await openLedger({ kind: 'sqlite', path }, noRules);
-      const found = await Promise.all(acknowledged.map((id) => ledger.jobs.find(id)));
-      expect(found.filter((job) => job === undefined)).toEqual([]);
-      expect(await ledger.check()).toEqual([]);
-      await ledger.close();
-    }
-    expect(acknowledged.length).toBeGreaterThan(100);
-  },
-);
+test('a process that is killed while its journal is put into the file loses nothing', async () => {
+  const path = join(await makeDirectory(), 'ledger.db');
+  const acknowledged: string[] = [];
+  for (let round = 0; round < 4; round += 1) {
+    const writer = start(path, 100_000);
+    await untilUnderWay(path);
+    writer.child.kill('SIGKILL');
+    expect(await writer.ended).toEqual([null, 'SIGKILL']);
+    acknowledged.push(...writer.lines());
+    const ledger = await openLedger({ kind: 'sqlite', path }, noRules);
+    const found = await Promise.all(acknowledged.map((id) => ledger.jobs.find(id)));
+    expect(found.filter((job) => job === undefined)).toEqual([]);
+    expect(await ledger.check()).toEqual([]);
+    await ledger.close();
+  }
+  expect(acknowledged.length).toBeGreaterThan(100);
+});
 
-test('a process is not kept alive by the thread beside its ledger', { timeout }, async () => {
+test('a process is not kept alive by the thread beside its ledger', async () => {
   const path = join(await makeDirectory(), 'ledger.db');
   const writer = start(path, 60);
   expect(await writer.ended).toEqual([0, null]);

@@ -5,8 +5,6 @@ import type { JsonObject } from '../../src/base/json.ts';
 import { databases } from '../support/instance.ts';
 import { makeCrashTest } from '../support/crash/crash-test.ts';
 
-const timeout = 90_000;
-
 interface Reply {
   readonly status: number | undefined;
   readonly body: JsonObject;
@@ -34,7 +32,7 @@ function post(socketPath: string, path: string, key: string, body: object): Prom
 }
 
 describe.each(databases)('on %s', (database) => {
-  test('asking again after the crash finds the job of the first time', { timeout }, async () => {
+  test('asking again after the crash finds the job of the first time', async () => {
     const crashTest = await makeCrashTest(database);
     const first = await crashTest.start('enqueue.after-commit:kill');
     const { control } = await first.ready;

@@ -15,8 +15,6 @@ import { python } from '../support/plugin-program.ts';
 import { makeClient, type Client } from '../support/crash/client.ts';
 import { launch, type Server } from '../support/crash/server.ts';
 
-const timeout = 120_000;
-
 const greeter = manifest({
   requires: [{ plugin: 'worker' }],
   plugins: { greeting: { uses: 'worker' } },
@@ -95,7 +93,6 @@ describe.each(databases)('an installation on %s whose server is killed', (databa
     ['reload.before-swap', whole],
   ])(
     'P-09 at %s is nothing or all of it, and done once when asked for again',
-    { timeout },
     async (probe, left) => {
       const place = await open(database);
       const first = await started(place, `${probe}:kill`);
@@ -113,33 +110,29 @@ describe.each(databases)('an installation on %s whose server is killed', (databa
     },
   );
 
-  test(
-    'during an upgrade has the old version or the new one, never parts of both',
-    { timeout },
-    async () => {
-      for (const [probe, plugin] of [
-        ['install.before-commit:kill', 'greeting'],
-        ['install.after-commit:kill', 'salute'],
-      ] as const) {
-        const place = await open(database);
-        const calm = await started(place);
-        await install(calm.client, '1.0.0');
-        await calm.server.stop();
-        const first = await started(place, probe);
-        await first.client.post('/packages/greeter/upgrade').catch(() => undefined);
-        expect(await first.server.exited).toMatchObject({ signal: 'SIGKILL' });
-        const second = await started(place);
-        const { body } = await second.client.get('/plugins');
-        const names = (body['plugins'] as { name: string }[]).map(({ name }) => name);
-        expect(names.filter((name) => name !== 'worker')).toEqual([plugin]);
-        await second.server.stop();
-        const { webhooks, faults } = await standing(place);
-        expect({ webhooks, faults }).toEqual({ webhooks: [`greeter-${plugin}`], faults: [] });
-      }
-    },
-  );
+  test('during an upgrade has the old version or the new one, never parts of both', async () => {
+    for (const [probe, plugin] of [
+      ['install.before-commit:kill', 'greeting'],
+      ['install.after-commit:kill', 'salute'],
+    ] as const) {
+      const place = await open(database);
+      const calm = await started(place);
+      await install(calm.client, '1.0.0');
+      await calm.server.stop();
+      const first = await started(place, probe);
+      await first.client.post('/packages/greeter/upgrade').catch(() => undefined);
+      expect(await first.server.exited).toMatchObject({ signal: 'SIGKILL' });
+      const second = await started(place);
+      const { body } = await second.client.get('/plugins');
+      const names = (body['plugins'] as { name: string }[]).map(({ name }) => name);
+      expect(names.filter((name) => name !== 'worker')).toEqual([plugin]);
+      await second.server.stop();
+      const { webhooks, faults } = await standing(place);
+      expect({ webhooks, faults }).toEqual({ webhooks: [`greeter-${plugin}`], faults: [] });
+    }
+  });
 
-  test('after a signal was accepted does the work of its handlers once', { timeout }, async () => {
+  test('after a signal was accepted does the work of its handlers once', async () => {
     const keeper = manifest({
       slug: 'keeper',
       handlers: [{ on: 'disk.full', directive: 'plugin.disable', params: { plugin: 'worker' } }],

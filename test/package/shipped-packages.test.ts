@@ -19,7 +19,6 @@ import { startTelegramServer } from '../support/telegram-server.ts';
 import { startWebServer } from '../support/web-server.ts';
 
 const root = resolve(import.meta.dirname, '../../packages');
-const timeout = 60_000;
 
 async function started(directory: string): Promise<LedgerEngine> {
   const text = JSON.stringify({
@@ -70,7 +69,7 @@ test('all of them are packages', () => {
   }
 });
 
-test('daily-briefing sends what the agent wrote, and why it did not', { timeout }, async () => {
+test('daily-briefing sends what the agent wrote, and why it did not', async () => {
   const directory = await makeDirectory();
   await mkdir(join(directory, 'briefing'));
   const telegram = await startTelegramServer();
@@ -109,7 +108,7 @@ test('daily-briefing sends what the agent wrote, and why it did not', { timeout 
   expect((await claude.calls())[0]?.stdin).toMatch(/^What is new\?/);
 });
 
-test('folder-notify reports a file that was put there', { timeout }, async () => {
+test('folder-notify reports a file that was put there', async () => {
   const directory = await makeDirectory();
   const folder = join(directory, 'in');
   const file = join(directory, 'told');
@@ -127,7 +126,7 @@ test('folder-notify reports a file that was put there', { timeout }, async () =>
   expect(lines).toEqual(['New file: a.txt (5 bytes)']);
 });
 
-test('page-changes reports a changed page', { timeout }, async () => {
+test('page-changes reports a changed page', async () => {
   const directory = await makeDirectory();
   const file = join(directory, 'told');
   let page = 'one';
@@ -144,38 +143,34 @@ test('page-changes reports a changed page', { timeout }, async () => {
   expect(lines.at(-1)).toContain('has changed (5 bytes)');
 });
 
-test(
-  'site-watch reports once when a site is down, and once when it is up',
-  { timeout },
-  async () => {
-    const directory = await makeDirectory();
-    const file = join(directory, 'told');
-    let status = 500;
-    const server = await startWebServer((_request, response) => {
-      response.statusCode = status;
-      response.end('answer');
-    });
-    const engine = await started(directory);
-    const quick = { every: '100ms', recheck: '300ms', failures: 2, allow_private: true };
-    await install(engine, 'site-watch', { site: server.url, file, ...quick });
-    await eventually('it is down', async () => (await linesOf(file)).length === 1);
-    await eventually('it was looked at again, and is down still', async () => {
-      const opened = await engine.ledger.signals.list({ type: 'breaker.opened', limit: 9 });
-      return opened.length > 2;
-    });
-    status = 200;
-    const lines = await eventually('it is up', async () => {
-      const printed = await linesOf(file);
-      return printed.some((line) => line.endsWith('up again')) ? printed : undefined;
-    });
-    expect(lines).toEqual([
-      `${server.url} is down: 2 failures in a row`,
-      `${server.url} is up again`,
-    ]);
-  },
-);
+test('site-watch reports once when a site is down, and once when it is up', async () => {
+  const directory = await makeDirectory();
+  const file = join(directory, 'told');
+  let status = 500;
+  const server = await startWebServer((_request, response) => {
+    response.statusCode = status;
+    response.end('answer');
+  });
+  const engine = await started(directory);
+  const quick = { every: '100ms', recheck: '300ms', failures: 2, allow_private: true };
+  await install(engine, 'site-watch', { site: server.url, file, ...quick });
+  await eventually('it is down', async () => (await linesOf(file)).length === 1);
+  await eventually('it was looked at again, and is down still', async () => {
+    const opened = await engine.ledger.signals.list({ type: 'breaker.opened', limit: 9 });
+    return opened.length > 2;
+  });
+  status = 200;
+  const lines = await eventually('it is up', async () => {
+    const printed = await linesOf(file);
+    return printed.some((line) => line.endsWith('up again')) ? printed : undefined;
+  });
+  expect(lines).toEqual([
+    `${server.url} is down: 2 failures in a row`,
+    `${server.url} is up again`,
+  ]);
+});
 
-test('push-to-command runs its command for a signed push to its branch', { timeout }, async () => {
+test('push-to-command runs its command for a signed push to its branch', async () => {
   const directory = await makeDirectory();
   const engine = await started(directory);
   const command = ['cp', '/dev/null', join(directory, 'pushed-{after}')];
@@ -190,7 +185,7 @@ test('push-to-command runs its command for a signed push to its branch', { timeo
   expect(readdirSync(directory).filter((name) => name.startsWith('pushed-'))).toHaveLength(1);
 });
 
-test('packages post to an address instead of a file', { timeout }, async () => {
+test('packages post to an address instead of a file', async () => {
   const directory = await makeDirectory();
   const folder = join(directory, 'in');
   await mkdir(folder);

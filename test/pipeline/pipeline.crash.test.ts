@@ -9,7 +9,6 @@ import { shell, succeeds } from '../support/plugin-program.ts';
 import { makeClient } from '../support/crash/client.ts';
 import { launch } from '../support/crash/server.ts';
 
-const timeout = 120_000;
 const patienceMs = 60_000;
 /** A full batch of an advancer and a part of the next. */
 const WIDTH = limits.advanceBatchMax * 1.5;
@@ -43,7 +42,6 @@ const cases = databases.flatMap((database) =>
 
 test.each(cases)(
   'a run on %s whose service is killed at %s is finished',
-  { timeout },
   async (database, probe) => {
     const place = await makePlace({
       database,

@@ -8,7 +8,6 @@ import { shell } from '../support/plugin-program.ts';
 import { makeClient, type Client } from '../support/crash/client.ts';
 import { launch } from '../support/crash/server.ts';
 
-const timeout = 60_000;
 const patienceMs = 30_000;
 
 /** Writes one line with the job's key for each execution. */
@@ -60,7 +59,6 @@ const moments = databases.flatMap((database) =>
 
 test.each(moments)(
   'a delayed run on %s of %s, killed at %s, begins once',
-  { timeout },
   async (database, name, probe) => {
     const place = await makeStage(database);
     const victim = launch(place.directory, probe);
@@ -87,26 +85,22 @@ test.each(moments)(
   },
 );
 
-test.each(databases)(
-  'a key on %s is still held when the response was lost',
-  { timeout },
-  async (database) => {
-    const place = await makeStage(database);
-    const victim = launch(place.directory, 'enqueue.after-commit:kill:1');
-    const { control } = await victim.ready;
-    const path = '/pipeline/free?dedupe_key=k';
-    await expect(makeClient(() => control).post(path, {})).rejects.toThrow();
-    expect(await victim.exited).toEqual({ code: null, signal: 'SIGKILL' });
+test.each(databases)('a key on %s is still held when the response was lost', async (database) => {
+  const place = await makeStage(database);
+  const victim = launch(place.directory, 'enqueue.after-commit:kill:1');
+  const { control } = await victim.ready;
+  const path = '/pipeline/free?dedupe_key=k';
+  await expect(makeClient(() => control).post(path, {})).rejects.toThrow();
+  expect(await victim.exited).toEqual({ code: null, signal: 'SIGKILL' });
 
-    const server = launch(place.directory);
-    const second = await server.ready;
-    const client = makeClient(() => second.control);
-    const [first] = await runsOf(client);
-    const { body } = await client.post(path, {});
-    expect(body).toMatchObject({ run_id: first?.['run_id'], duplicate: true });
-    await untilAllSucceeded(client);
-    expect(await runsOf(client)).toHaveLength(1);
-    expect(await server.stop()).toEqual({ code: 0, signal: null });
-    expect(await place.notes()).toHaveLength(1);
-  },
-);
+  const server = launch(place.directory);
+  const second = await server.ready;
+  const client = makeClient(() => second.control);
+  const [first] = await runsOf(client);
+  const { body } = await client.post(path, {});
+  expect(body).toMatchObject({ run_id: first?.['run_id'], duplicate: true });
+  await untilAllSucceeded(client);
+  expect(await runsOf(client)).toHaveLength(1);
+  expect(await server.stop()).toEqual({ code: 0, signal: null });
+  expect(await place.notes()).toHaveLength(1);
+});

@@ -8,7 +8,6 @@ import { succeeds } from '../support/plugin-program.ts';
 import { makeClient } from '../support/crash/client.ts';
 import { launch } from '../support/crash/server.ts';
 
-const timeout = 120_000;
 const patienceMs = 60_000;
 const RUNS_MAX = 20;
 
@@ -34,7 +33,6 @@ function makeWidePlace(database: Database) {
 
 test.each(['advance.before-commit:kill:1', 'advance.after-commit:kill:1'])(
   'two hosts, and one is killed at %s',
-  { timeout },
   async (probe) => {
     const place = await makeWidePlace('postgres');
     const victim = launch(place.directory, probe);
@@ -67,37 +65,33 @@ test.each(['advance.before-commit:kill:1', 'advance.after-commit:kill:1'])(
   },
 );
 
-test.each(databases)(
-  'a host on %s is killed while it cancels a wide run',
-  { timeout },
-  async (database) => {
-    const place = await makeWidePlace(database);
-    const opened = await openLedger(place.config.state, noRules);
-    await opened.meta.write('paused', '1');
-    await opened.close();
-    const width = 3 * limits.cancelBatchMax;
-    const batches = Math.ceil(width / limits.advanceBatchMax);
-    const payload = { items: Array.from({ length: width }, (_, index) => index) };
-    // The block starts first. The second advancement after that is a part of the cancellation.
-    const victim = launch(place.directory, `advance.after-commit:kill:${batches + 1}`);
-    const { control } = await victim.ready;
-    const client = makeClient(() => control);
-    const { body } = await client.post('/pipeline/wide', { payload });
-    const runId = body['run_id'] as string;
-    const isBegun = async () => (await client.backlog()) === width;
-    await eventually('all of it is queued', isBegun, patienceMs);
-    await client.post(`/runs/${runId}/cancel`).catch(() => 'it died meanwhile');
-    expect(await victim.exited).toEqual({ code: null, signal: 'SIGKILL' });
+test.each(databases)('a host on %s is killed while it cancels a wide run', async (database) => {
+  const place = await makeWidePlace(database);
+  const opened = await openLedger(place.config.state, noRules);
+  await opened.meta.write('paused', '1');
+  await opened.close();
+  const width = 3 * limits.cancelBatchMax;
+  const batches = Math.ceil(width / limits.advanceBatchMax);
+  const payload = { items: Array.from({ length: width }, (_, index) => index) };
+  // The block starts first. The second advancement after that is a part of the cancellation.
+  const victim = launch(place.directory, `advance.after-commit:kill:${batches + 1}`);
+  const { control } = await victim.ready;
+  const client = makeClient(() => control);
+  const { body } = await client.post('/pipeline/wide', { payload });
+  const runId = body['run_id'] as string;
+  const isBegun = async () => (await client.backlog()) === width;
+  await eventually('all of it is queued', isBegun, patienceMs);
+  await client.post(`/runs/${runId}/cancel`).catch(() => 'it died meanwhile');
+  expect(await victim.exited).toEqual({ code: null, signal: 'SIGKILL' });
 
-    const server = launch(place.directory);
-    const second = await server.ready;
-    const next = makeClient(() => second.control);
-    await eventually('nothing is queued', async () => (await next.backlog()) === 0, patienceMs);
-    expect(await server.stop()).toEqual({ code: 0, signal: null });
-    const ledger = await openLedger(place.config.state, noRules);
-    expect(await ledger.runs.find(runId)).toMatchObject({ status: 'cancelled' });
-    expect(await ledger.jobs.count({ status: ['cancelled'], limit: 2 * width })).toBe(width);
-    expect(await ledger.check()).toEqual([]);
-    await ledger.close();
-  },
-);
+  const server = launch(place.directory);
+  const second = await server.ready;
+  const next = makeClient(() => second.control);
+  await eventually('nothing is queued', async () => (await next.backlog()) === 0, patienceMs);
+  expect(await server.stop()).toEqual({ code: 0, signal: null });
+  const ledger = await openLedger(place.config.state, noRules);
+  expect(await ledger.runs.find(runId)).toMatchObject({ status: 'cancelled' });
+  expect(await ledger.jobs.count({ status: ['cancelled'], limit: 2 * width })).toBe(width);
+  expect(await ledger.check()).toEqual([]);
+  await ledger.close();
+});

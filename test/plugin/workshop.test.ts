@@ -1,7 +1,7 @@
 /** A new plugin: created, run like the runtime would, and checked. */
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { cliHost } from '../../src/app/cli-host.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { pluginLanguages } from '../../src/operation/extras.ts';
@@ -9,8 +9,6 @@ import { makeDirectory } from '../support/directory.ts';
 import { run, type CliResult } from '../support/fake-cli.ts';
 import { pluginsRoot } from '../support/plugin-process.ts';
 import { writePlugin } from '../support/plugin-tree.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 let home = '';
 beforeAll(async () => {
   home = await makeDirectory();

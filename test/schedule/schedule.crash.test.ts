@@ -6,7 +6,6 @@ import { databases, eventually, makePlace } from '../support/instance.ts';
 import { notesJob } from '../support/plugin-program.ts';
 import { launch } from '../support/crash/server.ts';
 
-const timeout = 60_000;
 const ids = ['now', 'once', 'later'];
 
 const cases = databases.flatMap((database) =>
@@ -15,7 +14,6 @@ const cases = databases.flatMap((database) =>
 
 test.each(cases)(
   'a slot on %s whose service is killed at %s fires once',
-  { timeout },
   async (database, probe) => {
     const schedules = [
       { id: 'now', every: '1h' },

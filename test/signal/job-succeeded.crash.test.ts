@@ -6,8 +6,6 @@ import { databases, eventually, makePlace } from '../support/instance.ts';
 import { notesJob } from '../support/plugin-program.ts';
 import { launch } from '../support/crash/server.ts';
 
-const timeout = 60_000;
-
 const cases = databases.flatMap((database) =>
   (['settle.before-commit', 'settle.after-commit'] as const).map(
     (probe) => [database, probe] as const,
@@ -16,7 +14,6 @@ const cases = databases.flatMap((database) =>
 
 test.each(cases)(
   'a success on %s whose service is killed at %s has its signal exactly if it was stored',
-  { timeout },
   async (database, probe) => {
     const schedules = [{ id: 'once', at: '2020-01-01T00:00:00Z' }];
     const place = await makePlace({

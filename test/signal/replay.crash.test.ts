@@ -15,7 +15,6 @@ import { succeeds } from '../support/plugin-program.ts';
 import { makeClient, type Client } from '../support/crash/client.ts';
 import { launch } from '../support/crash/server.ts';
 
-const timeout = 90_000;
 const STEPS = 8;
 const TOTAL = STEPS * limits.bulkStepJobs;
 
@@ -78,7 +77,6 @@ async function dieInReplay(place: TestPlace, probe: string, asks: boolean): Prom
 describe.each(databases)('a server on %s that is killed in a replay', (database) => {
   test.each(['before-commit', 'after-commit'])(
     'at a step, %s: none is left out or started twice',
-    { timeout },
     async (moment) => {
       const place = await makeSignals(database);
       await dieInReplay(place, `enqueue.${moment}:kill:2`, true);
@@ -95,7 +93,7 @@ describe.each(databases)('a server on %s that is killed in a replay', (database)
     },
   );
 
-  test('more often than it has attempts: each step renews them', { timeout }, async () => {
+  test('more often than it has attempts: each step renews them', async () => {
     const place = await makeSignals(database);
     for (let kill = 0; kill <= limits.directiveAttemptsMax; kill += 1) {
       await dieInReplay(place, 'enqueue.before-commit:kill:2', kill === 0);
@@ -112,30 +110,26 @@ describe.each(databases)('a server on %s that is killed in a replay', (database)
     await expectOneJobEach(place);
   });
 
-  test(
-    'at the same step until it is given up: a new replay continues it',
-    { timeout },
-    async () => {
-      const place = await makeSignals(database);
-      await dieInReplay(place, 'enqueue.before-commit:kill:2', true);
-      for (let kill = 1; kill < limits.directiveAttemptsMax; kill += 1) {
-        await dieInReplay(place, 'enqueue.before-commit:kill:1', false);
-      }
-      const next = launch(place.directory);
-      const ready = await next.ready;
-      const client = makeClient(() => ready.control);
-      const failed = await eventually('the replay was given up', async () => {
-        const one = await findReplay(client);
-        return one?.status === 'failed' && one;
-      });
-      const { body: shown } = await client.get(`/directives/${failed.directive_id}`);
-      expect(JSON.stringify(shown)).toContain(`--resume ${failed.directive_id}`);
-      const again = await client.post('/signals/replay', { resume: failed.directive_id });
-      expect(again).toMatchObject({ status: 200, body: { signals: TOTAL, jobs: TOTAL } });
-      const twice = await client.post('/signals/replay', { resume: failed.directive_id });
-      expect(twice.body['directive_id']).toBe(again.body['directive_id']);
-      await next.stop();
-      await expectOneJobEach(place);
-    },
-  );
+  test('at the same step until it is given up: a new replay continues it', async () => {
+    const place = await makeSignals(database);
+    await dieInReplay(place, 'enqueue.before-commit:kill:2', true);
+    for (let kill = 1; kill < limits.directiveAttemptsMax; kill += 1) {
+      await dieInReplay(place, 'enqueue.before-commit:kill:1', false);
+    }
+    const next = launch(place.directory);
+    const ready = await next.ready;
+    const client = makeClient(() => ready.control);
+    const failed = await eventually('the replay was given up', async () => {
+      const one = await findReplay(client);
+      return one?.status === 'failed' && one;
+    });
+    const { body: shown } = await client.get(`/directives/${failed.directive_id}`);
+    expect(JSON.stringify(shown)).toContain(`--resume ${failed.directive_id}`);
+    const again = await client.post('/signals/replay', { resume: failed.directive_id });
+    expect(again).toMatchObject({ status: 200, body: { signals: TOTAL, jobs: TOTAL } });
+    const twice = await client.post('/signals/replay', { resume: failed.directive_id });
+    expect(twice.body['directive_id']).toBe(again.body['directive_id']);
+    await next.stop();
+    await expectOneJobEach(place);
+  });
 });

@@ -11,7 +11,7 @@ import { makeDirectory } from './directory.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const pollMs = 5;
-const timeoutMs = 60_000;
+const timeoutMs = 120_000;
 
 export const nodeScript = join(root, 'src/plugin/spawner/node-spawner.ts');
 export const nothing = Buffer.alloc(0);

@@ -96,7 +96,7 @@ export type LogRecord = Readonly<Record<string, unknown>> & {
 };
 export type LogRecords = readonly LogRecord[];
 
-const timeoutMs = 60_000;
+const timeoutMs = 120_000;
 /** Poll intervals, which grow with the waited time. */
 const pollMs = { leastMs: 5, mostMs: 50, share: 0.1 };
 

@@ -18,7 +18,7 @@ vi.mock('../../src/base/limits.ts', async (load) => {
 const tenants = { trust: 'shared' };
 /** Enough jobs to take longer than a tick. */
 const JOBS = 8;
-const patienceMs = 60_000;
+const patienceMs = 120_000;
 const timeout = 2 * patienceMs;
 
 describe.each(databases)('a tenant on %s', (database) => {

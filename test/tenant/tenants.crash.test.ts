@@ -10,8 +10,6 @@ import { dropTenants, makeSlug } from '../support/tenants.ts';
 import { makeClient, type Client } from '../support/crash/client.ts';
 import { launch, type Server } from '../support/crash/server.ts';
 
-const timeout = 120_000;
-
 async function begin(
   { directory }: TestPlace,
   probe?: string,
@@ -35,7 +33,6 @@ async function makeHome(database: (typeof databases)[number], slugs: readonly st
 describe.each(databases)('on %s', (database) => {
   test.each(['tenant.before-ledger', 'tenant.after-ledger'])(
     'killed at %s: the next process makes it to the end',
-    { timeout },
     async (probe) => {
       const slug = makeSlug();
       const place = await makeHome(database, [slug]);
@@ -64,7 +61,6 @@ describe.each(databases)('on %s', (database) => {
 
   test.each(['tenant.before-removal', 'tenant.after-removal'])(
     'killed at %s: the next process removes it to the end',
-    { timeout },
     async (probe) => {
       const [slug, other] = [makeSlug(), makeSlug()];
       const place = await makeHome(database, [slug, other]);

@@ -7,7 +7,6 @@ import { databases } from '../support/instance.ts';
 import type { Server } from '../support/crash/server.ts';
 import { makeCrashTest } from '../support/crash/crash-test.ts';
 
-const timeout = 90_000;
 const body = '{"payload":{"ref":1}}';
 
 interface Reply {
@@ -52,7 +51,6 @@ describe.each(databases)('on %s', (database) => {
     ['after', 1, 200],
   ] as const)(
     'a crash %s the commit leaves %i jobs, and sending it again is answered %i',
-    { timeout },
     async (moment, left, status) => {
       const crashTest = await makeCrashTest(database, {}, { webhooks: { listen: '127.0.0.1:0' } });
       const first = await crashTest.start(`enqueue.${moment}-commit:kill`);

@@ -40,7 +40,7 @@ interface ClientResponse {
   readonly body: JsonObject;
 }
 
-const timeoutMs = 60_000;
+const timeoutMs = 120_000;
 const noResponse: ClientResponse = { status: 0, body: {} };
 const NO_SERVER = 'NO_SERVER';
 const notConnectedCodes = new Set(['ECONNREFUSED', 'ENOENT', NO_SERVER]);

@@ -16,7 +16,7 @@ import { isRunning, readRecord, doneEvent, recorder, type RecordLine } from './r
 import { launch, type Later, type Server } from './server.ts';
 
 /** Long enough for PostgreSQL to end the transaction of a stopped process. */
-const patienceMs = 60_000;
+const patienceMs = 120_000;
 /** Time limit for the remaining work of a long trial on a busy machine. */
 const drainMs = 240_000;
 const SIGNALS_MAX = 1_000_000;

@@ -4,6 +4,7 @@ import { probes, type Probe } from '../../../src/base/probe.ts';
 import { eventually, type Database } from '../instance.ts';
 import type { Counts } from './checker.ts';
 import type { Server } from './server.ts';
+import type { Operation } from './client.ts';
 import { makeCrashTest, type CrashTest } from './crash-test.ts';
 
 /** How a fault point is reached, and the expected counts after a crash there. */
@@ -16,7 +17,6 @@ interface Scenario {
 
 const JOBS = 6;
 const REQUESTS_MAX = 20;
-const timeout = 90_000;
 
 const crashedSome = ({ crashed }: Counts): void => expect(crashed).toBeGreaterThan(0);
 const crashedNone = ({ crashed }: Counts): void => expect(crashed).toBe(0);
@@ -87,7 +87,7 @@ export function testProbes(database: Database): void {
   });
 
   describe(`a server on ${database} that is killed at`, () => {
-    test.each(tested)('%s loses nothing and does nothing twice', { timeout }, async (probe) => {
+    test.each(tested)('%s loses nothing and does nothing twice', async (probe) => {
       const { drive, nth = 1, expect: expectCounts } = scenarios[probe];
       const crashTest = await makeCrashTest(database, { shutdown_timeout: '50ms', max_workers: 3 });
       const victim = await drive(crashTest, `${probe}:kill:${nth}`);
@@ -138,7 +138,7 @@ async function whileReloading(crashTest: CrashTest, probe: string): Promise<Serv
 
 async function whileStopping(crashTest: CrashTest, probe: string): Promise<Server> {
   const server = await crashTest.start(probe);
-  const operations = [];
+  const operations: Operation[] = [];
   for (let job = 0; job < JOBS; job += 1)
     operations.push(await crashTest.client.enqueue(job < 2 ? { hang_before: 2 } : {}));
   // On a busy machine a claimed job may find no slot in time. Its release is the fault point, too.
