@@ -1,13 +1,17 @@
 import { makeBatcher } from '../base/batch.ts';
 import { fromTimestamp } from '../base/clock.ts';
-import { DuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import { type JsonObject, toStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { SuppressedWork } from '../engine/commit-events.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
-import { findPluginCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
+import {
+  requireCommand,
+  requireLoadedPlugin,
+  type Catalog,
+  type Plugin,
+} from '../plugin/catalog.ts';
 import { checkPayload } from '../plugin/payload.ts';
 import {
   type Dedupe,
@@ -125,26 +129,14 @@ export async function draftJob(
   { stored, mayWait = false }: { readonly stored?: string; readonly mayWait?: boolean } = {},
 ): Promise<SubmissionDraft> {
   const isUnloaded = mayWait && catalog.unloaded.has(submission.plugin);
-  const plugin = isUnloaded ? undefined : requireCommand(submission, catalog);
+  const plugin = isUnloaded ? undefined : requireLoadedPlugin(catalog, submission.plugin);
+  if (plugin !== undefined) requireCommand(plugin, submission.command);
   const draft = toDraft(submission, attemptsOf(plugin, submission.command), dedupeTtlMs, stored);
   // Most commands have no schema. Without an await, their jobs join the current batch.
   if (plugin?.manifest.commands[submission.command]?.inputSchema !== undefined) {
     await checkPayload(plugin, submission.command, submission.payload);
   }
   return draft;
-}
-
-function requireCommand(submission: JobSubmission, catalog: Catalog): Plugin {
-  const plugin = catalog.plugins.get(submission.plugin);
-  if (plugin === undefined) {
-    throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${submission.plugin}`);
-  }
-  if (findPluginCommand(plugin, submission.command) === undefined) {
-    const known = Object.keys(plugin.manifest.commands).join(', ');
-    const message = `the plugin ${plugin.name} has no command ${submission.command}`;
-    throw new DuctileError('COMMAND_NOT_FOUND', message, { hint: `It has: ${known}.` });
-  }
-  return plugin;
 }
 
 function toDraft(

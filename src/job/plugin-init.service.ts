@@ -8,6 +8,7 @@ import type { LedgerContext } from '../engine/context.ts';
 import type { Generation } from '../engine/generation.ts';
 import {
   findPluginCommand,
+  requireCommand,
   requireLoadedPlugin,
   type Catalog,
   type Plugin,
@@ -158,8 +159,8 @@ export function initDirective(
 ): DirectiveDefinition<{ plugin: string }> {
   const requireWithInit = (name: string): Plugin => {
     const plugin = requireLoadedPlugin(catalog(), name);
-    if (hasInit(plugin)) return plugin;
-    throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command init`);
+    requireCommand(plugin, 'init');
+    return plugin;
   };
   return {
     type: 'plugin.init',

@@ -5,13 +5,12 @@ import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { dependencyKey, toDue } from '../base/fields.ts';
 import { parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { suggest } from '../base/text.ts';
 import { commandName, pluginName } from '../config/fields.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { readVisibility, maskAttempt, maskJob } from '../operation/visibility.ts';
 import { unfinishedFields } from '../pipeline/run/waits.service.ts';
-import { requirePlugin, type Plugin } from '../plugin/catalog.ts';
+import { requireCommand, requirePlugin, type Plugin } from '../plugin/catalog.ts';
 import type { Attempt } from './attempt.ts';
 import type { JobSubmission } from './enqueue.service.ts';
 import { type Job, isTerminal } from './job.ts';
@@ -264,13 +263,8 @@ function chooseCommand(
   { plugin: name, command }: CommandInput,
 ): CommandChoice {
   const plugin = requirePlugin(catalog, name);
-  const { commands } = plugin.manifest;
   const chosen = command ?? findDefaultCommand(plugin);
-  const declared = commands[chosen];
-  if (declared !== undefined) return { name, command: chosen, type: declared.type };
-  throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command ${chosen}`, {
-    hint: suggest(chosen, Object.keys(commands), 'commands'),
-  });
+  return { name, command: chosen, type: requireCommand(plugin, chosen).type };
 }
 
 function findDefaultCommand({ manifest }: Plugin): string {

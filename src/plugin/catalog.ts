@@ -134,23 +134,38 @@ export function requirePlugin(catalog: Catalog, name: string): Plugin {
     const hint = `Set ${keys}.`;
     throw new DuctileError('PLUGIN_INVALID', `the plugin ${name} is not set up yet`, { hint });
   }
-  if (catalog.disabled.has(name)) {
-    const hint = `Set plugins.${name}.enabled to true.`;
-    throw new DuctileError('PLUGIN_NOT_FOUND', `the plugin ${name} is disabled`, { hint });
-  }
   throw pluginNotFound(catalog, name);
 }
 
 /** Returns a plugin that can run, or throws PLUGIN_NOT_FOUND, whatever the reason. */
-export function requireLoadedPlugin(catalog: Pick<Catalog, 'plugins'>, name: string): Plugin {
+export function requireLoadedPlugin(catalog: Catalog, name: string, hint?: string): Plugin {
   const plugin = catalog.plugins.get(name);
-  if (plugin === undefined) throw pluginNotFound(catalog, name);
+  if (plugin === undefined) throw pluginNotFound(catalog, name, hint);
   return plugin;
 }
 
-export function pluginNotFound({ plugins }: Pick<Catalog, 'plugins'>, name: string): DuctileError {
-  const hint = suggest(name, [...plugins.keys()], 'plugins');
-  return new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, { hint });
+/** Returns a command of a plugin, or throws COMMAND_NOT_FOUND. */
+export function requireCommand(
+  { name, manifest: { commands } }: Plugin,
+  command: string,
+  hint?: string,
+): ManifestCommand {
+  const declared = commands[command];
+  if (declared !== undefined) return declared;
+  throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command ${command}`, {
+    hint: hint ?? suggest(command, Object.keys(commands), 'commands'),
+  });
+}
+
+export function pluginNotFound(catalog: Catalog, name: string, hint?: string): DuctileError {
+  if (catalog.disabled.has(name)) {
+    return new DuctileError('PLUGIN_NOT_FOUND', `the plugin ${name} is disabled`, {
+      hint: `Set plugins.${name}.enabled to true, then run \`ductile system reload\`.`,
+    });
+  }
+  return new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, {
+    hint: hint ?? suggest(name, [...catalog.plugins.keys()], 'plugins'),
+  });
 }
 
 /** Refuses a name that is neither a plugin nor one that is disabled, broken or not set up. */

@@ -7,7 +7,13 @@ import { pluginName } from '../config/fields.ts';
 import { isTerminal, type Job } from '../job/job.ts';
 import type { PluginHealth } from '../job/types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { findPluginCommand, requireLoadedPlugin, type Catalog, type Plugin } from './catalog.ts';
+import {
+  findPluginCommand,
+  requireCommand,
+  requireLoadedPlugin,
+  type Catalog,
+  type Plugin,
+} from './catalog.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective } from '../operation/request-directive.ts';
@@ -178,8 +184,8 @@ function statusOf({ status }: Job): 'healthy' | 'unhealthy' | 'unknown' {
 
 function requireHealthCommand({ engine: { catalog } }: Context, name: string): Plugin {
   const plugin = requireLoadedPlugin(catalog, name);
-  if (findPluginCommand(plugin, 'health') !== undefined) return plugin;
-  throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command health`);
+  requireCommand(plugin, 'health');
+  return plugin;
 }
 
 function showNote({ status, reason, jobId, updatedAt }: PluginHealth): z.output<typeof noteShape> {

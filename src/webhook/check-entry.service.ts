@@ -3,7 +3,12 @@ import { DuctileError, toDuctileError, messageOf } from '../base/errors.ts';
 import { isObject, type JsonObject, type Json } from '../base/json.ts';
 import { describeIssues } from '../config/issues.ts';
 import { suggest } from '../base/text.ts';
-import { findPluginCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
+import {
+  requireCommand,
+  requireLoadedPlugin,
+  type Catalog,
+  type Plugin,
+} from '../plugin/catalog.ts';
 import { webhookEntrySchema, toWebhook, type Webhook } from './webhook.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { isShortSecret, describeShortSecret } from './secrets.service.ts';
@@ -129,30 +134,14 @@ export function checkWebhookTarget(
   { catalog, pipelines, config }: AvailableTargets,
 ): void {
   if (target.kind === 'pipeline') requirePipeline(target.pipeline, pipelines);
-  if (target.kind === 'command') checkCommand(target.plugin, target.command, catalog);
+  if (target.kind === 'command') {
+    requireCommand(requireLoadedPlugin(catalog, target.plugin), target.command);
+  }
   if (target.kind !== 'agent') return;
   const hint = 'Set it up under plugins, or name another one with webhooks.agent.';
-  checkCommand(config.webhooks.agent, target.mode === 'wake' ? 'turn' : 'task', catalog, hint);
+  const agent = requireLoadedPlugin(catalog, config.webhooks.agent, hint);
+  requireCommand(agent, target.mode === 'wake' ? 'turn' : 'task', hint);
   checkAgent(target, { catalog, config });
-}
-
-function checkCommand(name: string, command: string, catalog: Catalog, hint?: string): void {
-  const plugin = catalog.plugins.get(name);
-  if (plugin === undefined && catalog.disabled.has(name)) {
-    throw new DuctileError('PLUGIN_NOT_FOUND', `the plugin ${name} is disabled`, {
-      hint: `Set plugins.${name}.enabled to true, then run \`ductile system reload\`.`,
-    });
-  }
-  if (plugin === undefined) {
-    throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, {
-      hint: hint ?? suggest(name, [...catalog.plugins.keys()], 'plugins'),
-    });
-  }
-  if (findPluginCommand(plugin, command) !== undefined) return;
-  const known = Object.keys(plugin.manifest.commands);
-  throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command ${command}`, {
-    hint: hint ?? suggest(command, known, 'commands'),
-  });
 }
 
 interface AvailableAgents {
