@@ -1,3 +1,4 @@
+import { compact } from '../base/json.ts';
 import * as z from 'zod';
 import { duration, nonBlankText } from '../base/fields.ts';
 import { DuctileError } from '../base/errors.ts';
@@ -216,8 +217,7 @@ interface CredentialInput {
 function toParams({ name: wanted, provider, expires }: CredentialInput): object {
   return {
     name: wanted,
-    ...(provider === undefined ? {} : { provider }),
-    ...(expires === undefined ? {} : { expires_in_ms: expires }),
+    ...compact({ provider, expires_in_ms: expires }),
   };
 }
 

@@ -1,3 +1,4 @@
+import { compact } from '../base/json.ts';
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
@@ -233,7 +234,7 @@ interface TokenInput {
 
 function toParams({ name, role, scopes, expires }: TokenInput): object {
   const wanted = role === undefined ? { name, scopes } : { name, role, scopes };
-  return { ...wanted, ...(expires === undefined ? {} : { expires_in_ms: expires }) };
+  return { ...wanted, ...compact({ expires_in_ms: expires }) };
 }
 
 function textOrNull(value: unknown): string | null {

@@ -1,3 +1,4 @@
+import { compact } from '../base/json.ts';
 import {
   isOffered,
   type CliSurface,
@@ -71,9 +72,9 @@ function shortFormOf(name: string): string | undefined {
 }
 
 function positionalsOf({ positionals }: CliSurface): Pick<CliSurface, 'positionals'> {
-  return positionals === undefined ? {} : { positionals };
+  return compact({ positionals });
 }
 
 function bodyOf({ body }: HttpSurface): Pick<HttpSurface, 'body'> {
-  return body === undefined ? {} : { body };
+  return compact({ body });
 }

@@ -24,7 +24,7 @@ export async function exportSignals(session: CliSession, options: ExportOptions)
   do {
     const page = await callOperation(session, options, 'signal.list', {
       ...filter,
-      ...(cursor === undefined ? {} : { cursor }),
+      ...compact({ cursor }),
       order: 'oldest',
       limit: PAGE_ROWS,
     });

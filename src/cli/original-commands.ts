@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { DuctileError, messageOf } from '../base/errors.ts';
-import { isObject } from '../base/json.ts';
+import { compact, isObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { callOperation } from './call-operation.ts';
 import type { CommonFlags, CliSession } from './host.ts';
@@ -170,7 +170,7 @@ async function rewriteRouteRemove(given: ParsedArguments, session: CliSession): 
 function routeOf(given: ParsedArguments): Readonly<Record<string, string>> {
   const from = textOf(given, 'from');
   return {
-    ...(from === undefined ? {} : { from }),
+    ...compact({ from }),
     event_type: textOf(given, 'event') ?? '',
     to: textOf(given, 'to') ?? '',
   };
@@ -183,7 +183,7 @@ async function rewriteWebhookAdd(given: ParsedArguments, session: CliSession): P
     plugin: textOf(given, 'plugin') ?? '',
     secret_ref: textOf(given, 'secret-ref') ?? '',
     signature_header: textOf(given, 'signature-header') ?? 'X-Signature-256',
-    ...(size === undefined ? {} : { max_body_size: size }),
+    ...compact({ max_body_size: size }),
   };
   const used = ['path', 'plugin', 'secret-ref', 'signature-header', 'max-body-size', 'name'];
   return appendEntry('webhooks.endpoints', entry, given, session, ...used);
@@ -219,7 +219,7 @@ async function readList(
   path: string,
 ): Promise<readonly unknown[]> {
   const config = textOf(given, 'config');
-  const options: CommonFlags = config === undefined ? {} : { config };
+  const options: CommonFlags = compact({ config });
   try {
     const { config: list } = await callOperation(session, options, 'config.show', { path });
     return Array.isArray(list) ? list : [];

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { formatByteSize, formatDuration } from '../base/quantity.ts';
 import { isByteSize, isDuration } from '../base/fields.ts';
-import { isObject, type JsonObject } from '../base/json.ts';
+import { compact, isObject, type JsonObject } from '../base/json.ts';
 import { EXTENSION_PREFIX } from './located.ts';
 import { unwrap } from './issues.ts';
 import { meanings } from './meanings.ts';
@@ -81,10 +81,10 @@ function correct(zodSchema: z.core.$ZodType, schema: Schema): void {
 /** Allows `"${VAR}"` for a number and for a boolean. */
 function allowVariable(schema: Schema): void {
   const { type, minimum, maximum } = schema;
-  const limits = { ...(minimum === undefined ? {} : { minimum }), ...upTo(maximum) };
+  const limits = { ...compact({ minimum }), ...upTo(maximum) };
   for (const key of ['type', 'minimum', 'maximum'] as const) delete schema[key];
   schema.anyOf = [
-    { ...(type === undefined ? {} : { type }), ...limits },
+    { ...compact({ type }), ...limits },
     { type: 'string', pattern: String.raw`^\$\{\w+(:-[^{}]*)?\}$` },
   ];
 }

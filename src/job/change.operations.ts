@@ -192,7 +192,7 @@ export const retryJobsOperation = defineOperation({
 });
 
 function toParams({ older_than: olderThanMs, ...rest }: z.output<typeof filter>): object {
-  return { ...rest, ...(olderThanMs === undefined ? {} : { older_than_ms: olderThanMs }) };
+  return { ...rest, ...compact({ older_than_ms: olderThanMs }) };
 }
 
 function countIn(result: Readonly<Record<string, unknown>>, name: string): number {

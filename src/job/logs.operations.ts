@@ -104,7 +104,7 @@ export const listLogs = defineOperation({
     const { attempts, cut } = await engine.ledger.attempts.page({
       limit: rows,
       ...toAttemptFilter(input),
-      ...(jobId === undefined ? {} : { jobId }),
+      ...compact({ jobId }),
       ...(begin === undefined ? {} : { since: await readMoment(engine.ledger, begin) }),
       ...readPosition(cursor),
     });

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { moment, nonBlankText } from '../base/fields.ts';
-import { parseStoredJson } from '../base/json.ts';
+import { compact, parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { commandName, pluginName } from '../config/fields.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -121,7 +121,7 @@ export const listJobsOperation = defineOperation({
   async run({ engine: { ledger } }, { cursor: after, status: states, limit: rows, ...rest }) {
     const filter = {
       ...toFilter(rest),
-      ...(states === undefined ? {} : { status: states }),
+      ...compact({ status: states }),
     };
     const epoch = await readEpoch(ledger);
     const beforeSeq = after === undefined ? {} : { beforeSeq: readSeqCursor('j', epoch, after) };

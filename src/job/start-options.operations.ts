@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { duration, nonBlankText, dueFields, toDue } from '../base/fields.ts';
-import type { JsonObject } from '../base/json.ts';
+import { compact, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { formatDuration } from '../base/quantity.ts';
 import { TRACE_KEY } from '../base/trace.ts';
@@ -42,16 +42,15 @@ export function toStartRequest(
   const { cause } = principal;
   if (cause !== undefined) refuseLoop(cause, engine.config.service.maxHops);
   return {
-    ...(subjectId === undefined ? {} : { id: subjectId }),
+    ...compact({ id: subjectId }),
     payload: payload as JsonObject,
     submittedBy,
     actor: principal.actor,
     ...baggageOf(context as JsonObject | undefined, traceparent),
-    ...(dedupeKey === undefined ? {} : { dedupeKey }),
-    ...(dedupeTtlMs === undefined ? {} : { dedupeTtlMs }),
+    ...compact({ dedupeKey, dedupeTtlMs }),
     ...toDue(input),
     isAwaited,
-    ...(cause === undefined ? {} : { cause }),
+    ...compact({ cause }),
   };
 }
 
@@ -60,7 +59,7 @@ function baggageOf(
   context: JsonObject | undefined,
   traceparent: string | undefined,
 ): { context?: JsonObject } {
-  if (traceparent === undefined) return context === undefined ? {} : { context };
+  if (traceparent === undefined) return compact({ context });
   return { context: { [TRACE_KEY]: traceparent, ...context } };
 }
 

@@ -3,7 +3,7 @@ import type { Need } from '../access/scopes.ts';
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { dependencyKey, toDue } from '../base/fields.ts';
-import { parseStoredJson } from '../base/json.ts';
+import { compact, parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { commandName, pluginName } from '../config/fields.ts';
 import type { Context } from '../operation/context.ts';
@@ -163,7 +163,7 @@ export function findCommandNeed({ engine }: Context, { plugin, command }: Comman
   const declared = chosen === undefined ? undefined : known?.manifest.commands[chosen];
   return {
     plugin,
-    ...(chosen === undefined ? {} : { command: chosen }),
+    ...compact({ command: chosen }),
     type: declared?.type ?? 'read',
   };
 }
@@ -185,7 +185,7 @@ export function toJobSubmission(
     plugin,
     command,
     ...toStartRequest(context, input, isAwaited),
-    ...(dependency === undefined ? {} : { dependencyKey: dependency }),
+    ...compact({ dependencyKey: dependency }),
   };
 }
 

@@ -1,5 +1,5 @@
 import { DuctileError, toDuctileError } from '../base/errors.ts';
-import { isObject, type JsonObject, toCanonicalJson } from '../base/json.ts';
+import { compact, isObject, type JsonObject, toCanonicalJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Effect, JsonOutput, Operation } from '../operation/define.ts';
@@ -207,7 +207,7 @@ async function formatComparable(
     const beside = { seen, ...(since === undefined ? {} : { changed_since: 'not kept any more' }) };
     return formatPage(resultContext, request, {
       beside,
-      ...(shape === undefined ? {} : { shape }),
+      ...compact({ shape }),
     });
   }
   store.save(caller, seen, text);

@@ -1,5 +1,5 @@
 import { DuctileError } from '../base/errors.ts';
-import type { JsonObject } from '../base/json.ts';
+import { compact, type JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Config } from '../config/config.ts';
 import { resolveTarget } from '../pipeline/check-routes.service.ts';
@@ -155,7 +155,6 @@ async function findCommands(
   if (type !== 'job.retry') return undefined;
   if (typeof jobId === 'string') return await engine.ledger.jobs.find(jobId);
   return {
-    ...(plugin === undefined ? {} : { plugin }),
-    ...(command === undefined ? {} : { command }),
+    ...compact({ plugin, command }),
   };
 }

@@ -1,3 +1,4 @@
+import { compact } from '../base/json.ts';
 import * as z from 'zod';
 import { catalogue, type ErrorCode } from '../base/errors.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
@@ -326,7 +327,7 @@ function toParameter(
     name: field,
     in: inPath.has(field) ? 'path' : 'query',
     required: inPath.has(field) || required.includes(field),
-    ...(description === undefined ? {} : { description }),
+    ...compact({ description }),
     ...(isList ? { style: 'form', explode: false } : {}),
     // An object in a query is JSON text, not the form of a query that OpenAPI assumes.
     ...(schema['type'] === 'object' ? { content: jsonContent(schema) } : { schema }),

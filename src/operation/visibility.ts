@@ -5,7 +5,7 @@ import type { SignalFilter } from '../signal/signal.ts';
 import type { Signal } from '../signal/signal.ts';
 import type { Context } from './context.ts';
 import { allows } from '../access/scopes.ts';
-import type { Json } from '../base/json.ts';
+import { compact, type Json } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { limits } from '../base/limits.ts';
 import { maskText } from '../base/secrets.ts';
@@ -165,7 +165,7 @@ export function maskLedger(ledger: Ledger, principal: Principal): Ledger {
       if (query === undefined || canSeeHidden(principal)) {
         const page = await ledger.jobs.page({
           ...filter,
-          ...(query === undefined ? {} : { query }),
+          ...compact({ query }),
         });
         return { ...page, jobs: await maskJobs(page.jobs) };
       }
@@ -211,7 +211,7 @@ function maskAttemptReads(
       if (query === undefined || canSeeHidden(principal)) {
         const page = await ledger.attempts.page({
           ...filter,
-          ...(query === undefined ? {} : { query }),
+          ...compact({ query }),
         });
         return { ...page, attempts: await maskAttempts(page.attempts) };
       }

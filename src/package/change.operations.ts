@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { nonBlankText } from '../base/fields.ts';
-import { isObject, type JsonObject } from '../base/json.ts';
+import { compact, isObject, type JsonObject } from '../base/json.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective, textIn } from '../operation/request-directive.ts';
@@ -177,5 +177,5 @@ function toInstall({ package: name, ...rest }: { readonly package: string }): ob
 
 function toUpgrade(input: { readonly package: string; readonly config?: unknown }): object {
   const { package: name, config: given, ...rest } = input;
-  return { package_slug: name, ...rest, ...(given === undefined ? {} : { config: given }) };
+  return { package_slug: name, ...rest, ...compact({ config: given }) };
 }

@@ -1,7 +1,7 @@
 import type { LedgerContext } from '../engine/context.ts';
 import { findCredentials, parseCredentialRef } from '../base/credential-ref.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
-import { toCanonicalJson, isObject, type Json, type JsonObject } from '../base/json.ts';
+import { compact, toCanonicalJson, isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { hasPlaceholder } from '../config/interpolate.ts';
 import type { Config } from '../config/config.ts';
@@ -97,7 +97,7 @@ export function refuseUnfit(
 function createRefusal(one: InstalledPackage, message: string, hint?: string): DuctileError {
   return new DuctileError('PACKAGE_REFUSED', message, {
     place: describeInstallation(one),
-    ...(hint === undefined ? {} : { hint }),
+    ...compact({ hint }),
   });
 }
 

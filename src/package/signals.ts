@@ -1,5 +1,5 @@
 import { makeId } from '../base/ids.ts';
-import { isObject, type JsonObject } from '../base/json.ts';
+import { compact, isObject, type JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Directive } from '../directive/directive.ts';
 import { configChecksum } from './package.ts';
@@ -67,7 +67,7 @@ function createSignal(about: PackageMoment, own: SignalDraft, fields: JsonObject
   const payload: JsonObject = {
     installation_id: installationId,
     package_slug: textOf(params['package_slug']),
-    ...(version === undefined ? {} : { version }),
+    ...compact({ version }),
     ...fields,
   };
   return {

@@ -2,7 +2,7 @@ import type { LedgerContext } from '../engine/context.ts';
 import type { WebhookIntake } from '../webhook/webhooks.ts';
 import { formatCredentialRef } from '../base/credential-ref.ts';
 import { DuctileError } from '../base/errors.ts';
-import type { JsonObject } from '../base/json.ts';
+import { compact, type JsonObject } from '../base/json.ts';
 import { describeInstallation, type InstalledPackage } from '../config/installed.ts';
 import type { InstallationRow, WebhookChanges } from './types.ts';
 import type { WebhookRow } from '../webhook/types.ts';
@@ -96,7 +96,7 @@ export async function prepareWebhooks(
     if (!isKept && credential === undefined) secrets[id] = secret.secret;
     const sealed = isKept ? undefined : sealSecrets(id, [secret], vault);
     if (row !== undefined) {
-      changed.push({ id, settings, ...(sealed === undefined ? {} : { sealed }) });
+      changed.push({ id, settings, ...compact({ sealed }) });
       continue;
     }
     if (tenant !== undefined && !(await tenant.addKey('hook', id))) throw describeTakenId(id);

@@ -1,5 +1,5 @@
 import { DuctileError } from '../base/errors.ts';
-import { toCanonicalJson, type JsonObject, deepFreeze } from '../base/json.ts';
+import { compact, toCanonicalJson, type JsonObject, deepFreeze } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type {
   ApiAccess,
@@ -352,7 +352,7 @@ function makePlugin(
   const parallelism = state.kind === 'sqlite' ? Math.min(wanted, maxWorkers) : wanted;
   const resources = resolveLimits(settings.limits, pluginLimits);
   const access = apiAccess === undefined ? {} : { scopes: apiAccess.scopes };
-  const confined = isolation === undefined ? {} : { isolation };
+  const confined = compact({ isolation });
   const bounds = { parallelism, retry, prewarm, timeoutsMs, limits: resources };
   const defaults = new Map<string, number>(Object.entries(limits.timeoutMs));
   return deepFreeze({

@@ -1,3 +1,4 @@
+import { compact } from '../base/json.ts';
 import { constants as fileModes, existsSync } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { monotonicMs } from '../base/clock.ts';
@@ -264,7 +265,7 @@ function launch({
   markerPrefix,
   cgroup,
 }: SpawnerProcessOptions): ChildProcess {
-  const env = cgroup === undefined ? {} : { DUCTILE_CGROUP: cgroup };
+  const env = compact({ DUCTILE_CGROUP: cgroup });
   const settings = { env, detached: true, stdio: 'pipe' } as const;
   const args = [lockPath, markerPrefix];
   if (kind === 'native') return spawn(program, args, settings);

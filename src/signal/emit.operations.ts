@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { moment } from '../base/fields.ts';
-import { isObject, type JsonObject } from '../base/json.ts';
+import { compact, isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { warnUnhandled, type EmittedSignal, type SignalSubmission } from './emit.service.ts';
 import type { Emission } from '../pipeline/run/types.ts';
@@ -233,7 +233,7 @@ function toSubmission(
     visibility: input.visibility,
     rerun: input.rerun,
     traceparent,
-    ...(principal.cause === undefined ? {} : { cause: principal.cause }),
+    ...compact({ cause: principal.cause }),
   };
 }
 

@@ -1,7 +1,7 @@
 import { toTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
-import type { JsonObject } from '../base/json.ts';
+import { compact, type JsonObject } from '../base/json.ts';
 import type { JobDraft } from '../job/job.ts';
 import { quietUntil } from '../schedule/window.ts';
 import { zoneOf } from '../schedule/zone.ts';
@@ -92,9 +92,7 @@ function toTask(
     ...content,
     task_folder: taskFolder,
     cli_parameters: [...cliParameters],
-    ...(provider === undefined ? {} : { provider }),
-    ...(model === undefined ? {} : { model }),
-    ...(reasoningEffort === undefined ? {} : { reasoning_effort: reasoningEffort }),
+    ...compact({ provider, model, reasoning_effort: reasoningEffort }),
   };
   return { command: 'task', payload, dependencyKey: dependency, dueMs };
 }
@@ -121,7 +119,7 @@ async function toJob(
     sourceEventId: signal.id,
     idempotencyKey: `${signal.id}${AGENT_KEY}${index}`,
     hops: signal.hops,
-    ...(dependencyKey === undefined ? {} : { dependencyKey }),
+    ...compact({ dependencyKey }),
     ...(dueMs === undefined ? {} : { due: { at: toTimestamp(dueMs) } }),
   };
 }

@@ -1,6 +1,6 @@
 import { parseCredentialRef, formatCredentialRef } from '../base/credential-ref.ts';
 import { DuctileError, toDuctileError, messageOf } from '../base/errors.ts';
-import { isObject, type JsonObject, type Json } from '../base/json.ts';
+import { compact, isObject, type JsonObject, type Json } from '../base/json.ts';
 import { describeIssues } from '../config/issues.ts';
 import { suggest } from '../base/text.ts';
 import {
@@ -49,7 +49,7 @@ export function parseWebhookEntry(
     const { key: place = '', message = 'is wrong', hint } = problem ?? {};
     throw new DuctileError('INPUT_INVALID', `${place} ${message}`.trim(), {
       place,
-      ...(hint === undefined ? {} : { hint }),
+      ...compact({ hint }),
     });
   }
   return toWebhook(read.data).webhook;
@@ -72,7 +72,7 @@ export async function checkWebhookSecret(
     const { place = '', message, hint } = toDuctileError(thrown);
     if (name === undefined || !/^(?:token|hmac_secret)\b/.test(place)) throw thrown;
     const words = `the credential ${name} ${message.slice(place.length).trim()}`;
-    const more = hint === undefined ? {} : { hint };
+    const more = compact({ hint });
     throw new DuctileError('INPUT_INVALID', words, { place: 'credential', ...more });
   }
 }

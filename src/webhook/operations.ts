@@ -300,7 +300,7 @@ function readSecret(input: WebhookInput, mode: AuthMode = 'bearer'): SecretInput
 }
 
 function refuseSecret(place: string, message: string, hint?: string): DuctileError {
-  const more = hint === undefined ? {} : { hint };
+  const more = compact({ hint });
   return new DuctileError('INPUT_INVALID', `${place} ${message}`, { place, ...more });
 }
 

@@ -1,5 +1,5 @@
 import { ExactNumber } from '../../base/parse-json.ts';
-import { isObject } from '../../base/json.ts';
+import { compact, isObject } from '../../base/json.ts';
 import { toVisibleText } from '../../base/text.ts';
 
 /** A part of a result that is left out or cut. */
@@ -209,7 +209,7 @@ export function describeCuts(cuts: readonly ResultCut[], listing: CutListing): D
     return {
       at: toText(namesOf(value, path)),
       ...cut,
-      ...(handle === undefined ? {} : { handle }),
+      ...compact({ handle }),
     };
   });
   return listFitting(entries, charsMax);

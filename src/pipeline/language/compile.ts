@@ -10,7 +10,7 @@ import {
 import type { PipelineEntry, StepEntry, SwitchEntry } from './entry.ts';
 import type { Graph, Handler, Node, NodeId, SwitchNode, TaskNode } from './graph.ts';
 import { blake3 } from '../../base/blake3.ts';
-import { toCanonicalJson } from '../../base/json.ts';
+import { compact, toCanonicalJson } from '../../base/json.ts';
 
 export interface CompileResult {
   /** Undefined if there are faults. */
@@ -234,7 +234,7 @@ function resolveHandler(
   const target = library.resolve(onHalt);
   if (!('fault' in target)) {
     const { plugin, command, maxAttempts } = target;
-    return { plugin, command, ...(maxAttempts === undefined ? {} : { maxAttempts }) };
+    return { plugin, command, ...compact({ maxAttempts }) };
   }
   faults.push({ path: ['on_halt'], message: target.fault, hint: target.hint });
   return undefined;
