@@ -15,7 +15,7 @@ import { guardFirstKey } from './vault.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
 /** A plugin's configuration with the values of its credentials. */
-export interface RevealedConfig {
+interface RevealedConfig {
   readonly config: Readonly<JsonObject>;
   /** The values that must be masked in all output. */
   readonly secrets: readonly KnownSecret[];
@@ -133,7 +133,7 @@ interface RunToken {
 const TOKEN_BYTES = 32;
 
 /** The API access of one attempt. The caller ends it with the attempt. */
-export interface AttemptAccess {
+interface AttemptAccess {
   /** The part of the plugin's request that describes the API. */
   readonly api: JsonObject;
   readonly secret: KnownSecret;

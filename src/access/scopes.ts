@@ -14,7 +14,7 @@ import { DuctileError } from '../base/errors.ts';
 export type Need = string | PluginNeed;
 
 /** A command of a plugin to use or, without a command, a plugin to inspect. */
-export interface PluginNeed {
+interface PluginNeed {
   readonly plugin: string;
   readonly command?: string;
   readonly type: 'read' | 'write';

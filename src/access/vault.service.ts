@@ -93,7 +93,7 @@ function requireKey(ring: KeyRing, keyId: string): MasterKey {
 }
 
 /** The keys that seal and open secrets at rest. */
-export interface KeyRing {
+interface KeyRing {
   /** Returns the key that seals; creates one if there is none. */
   newest(): MasterKey;
   find(id: string): MasterKey | undefined;
@@ -106,7 +106,7 @@ export interface KeyRing {
   readonly place: string;
 }
 
-export interface KeyRingOptions {
+interface KeyRingOptions {
   /** The state directory. */
   readonly directory: string;
   readonly environment: Readonly<Record<string, string | undefined>>;

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 
 /** Locations of this program's own files, bundled or run from sources. */
-export interface InstallPaths {
+interface InstallPaths {
   readonly root: string;
   readonly version: string;
   readonly nodeSpawner: string;

@@ -66,7 +66,7 @@ const CONTINUES_LATER =
   'No service runs here: it goes on with the next `ductile system start` or run.';
 
 /** Connection to a ledger that is only read. */
-export interface LocalReader extends LocalConnection {
+interface LocalReader extends LocalConnection {
   readonly context: Context;
 }
 

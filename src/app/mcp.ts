@@ -72,7 +72,7 @@ function byName(tools: readonly ToolDescription[]): ToolDescription[] {
 }
 
 /** Runs operations on the configuration's files, even if the configuration is invalid. */
-export function filesBackend(config: string | undefined): ToolBackend {
+function filesBackend(config: string | undefined): ToolBackend {
   return {
     principal: localOwner(),
     commands: () => Promise.resolve([]),
@@ -84,7 +84,7 @@ export function filesBackend(config: string | undefined): ToolBackend {
 }
 
 /** Opens the ledger for each request while no service runs, so that one can start at any time. */
-export function ledgerBackend(config: string | undefined, isHere: boolean): ToolBackend {
+function ledgerBackend(config: string | undefined, isHere: boolean): ToolBackend {
   return {
     principal: localOwner(),
     commands: () => (isHere ? readCommands(config) : Promise.resolve([])),
@@ -127,11 +127,7 @@ function refuseKey(key: string | undefined): void {
 }
 
 /** Uses the tools of a service; `own` formats errors on the way to it. */
-export function connectTools(
-  target: ServerTarget,
-  selection: ToolSelection,
-  own: ToolServer,
-): ToolServer {
+function connectTools(target: ServerTarget, selection: ToolSelection, own: ToolServer): ToolServer {
   const path = pathOf(selection);
   const ask = async (method: string, params: JsonObject): Promise<JsonObject> => {
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });

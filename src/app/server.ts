@@ -212,7 +212,7 @@ export function waitForStopSignal(): Promise<NodeJS.Signals> {
 }
 
 /** Addresses of a running service. */
-export interface Surfaces {
+interface Surfaces {
   readonly control: string;
   /** Undefined if the API is disabled. */
   readonly api: string | undefined;
@@ -221,7 +221,7 @@ export interface Surfaces {
   close(): Promise<void>;
 }
 
-export async function openSurfaces({ config, engine, log }: Instance): Promise<Surfaces> {
+async function openSurfaces({ config, engine, log }: Instance): Promise<Surfaces> {
   const context: Context = { engine, principal: localOwner(), submittedBy: 'cli' };
   const httpLog = log.child('http');
   const mcp = createMcpHttpHandler(findInstallPaths().version);

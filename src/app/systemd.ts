@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import type { Log } from '../base/log.ts';
 
 /** Notifications for a service manager; without one, they do nothing. */
-export interface ServiceManager {
+interface ServiceManager {
   ready(): void;
   reloading(): void;
   /** Starts reporting at intervals that the process is healthy, as long as it is. */
@@ -11,7 +11,7 @@ export interface ServiceManager {
   stopping(): Promise<void>;
 }
 
-export interface ServiceManagerOptions {
+interface ServiceManagerOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly log: Log;
   /** Sends one message (default: with `systemd-notify`). */

@@ -22,7 +22,7 @@ import type { ProcessContext } from '../engine/process-context.ts';
 import { LedgerEngine } from '../engine/ledger-engine.ts';
 
 /** Parts of this process that the ledgers of tenants share with the root ledger. */
-export interface TenantHost {
+interface TenantHost {
   readonly process: ProcessContext;
   readonly root: Ledger;
   /** Returns the active blueprint of the root ledger. */

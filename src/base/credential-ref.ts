@@ -18,7 +18,7 @@ export function formatCredentialMask(name: string): string {
   return `[${PREFIX}${name}]`;
 }
 
-export interface CredentialUse {
+interface CredentialUse {
   readonly name: string;
   /** The path of the value in the configuration, such as `['headers', 'authorization']`. */
   readonly path: readonly (string | number)[];

@@ -4,7 +4,7 @@ import { joinLines } from './text.ts';
  * The properties of an error code in the catalogue. Every failure that a user or a program can meet has
  * a code there. Only the catalogue decides its status, exit code, retryability and hint.
  */
-export interface ErrorKind {
+interface ErrorKind {
   readonly status: number;
   readonly exit: number;
   readonly retryable: boolean;
@@ -231,7 +231,7 @@ export const catalogue = {
 
 export type ErrorCode = keyof typeof catalogue;
 
-export interface DuctileErrorOptions {
+interface DuctileErrorOptions {
   /** The location of the fault: a file with a line, a key, an id. */
   readonly place?: string | undefined;
   /** A remedy that is more exact than the catalogue's hint. */

@@ -45,7 +45,7 @@ export function dependencyKey() {
     .regex(/^\P{Cc}*$/u, 'must not have control characters');
 }
 
-export interface DurationBounds {
+interface DurationBounds {
   readonly minMs?: number;
   readonly maxMs?: number;
 }

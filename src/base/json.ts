@@ -138,7 +138,7 @@ export function toStoredJson(
   throw new DuctileError('PAYLOAD_TOO_LARGE', message, { place: field });
 }
 
-export type ParsedJson =
+type ParsedJson =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly fault: string };
 

@@ -5,7 +5,7 @@ import { isSecretName, maskText, REDACTED } from './secrets.ts';
 export const logLevels = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
-export interface LogEntry {
+interface LogEntry {
   /** Counts the lines of this process from 1. */
   readonly seq: number;
   readonly timestamp: string;
@@ -15,7 +15,7 @@ export interface LogEntry {
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-export interface LogQuery {
+interface LogQuery {
   /** This level and worse. */
   readonly level?: LogLevel;
   readonly component?: string;
@@ -27,7 +27,7 @@ export interface LogQuery {
   readonly limit: number;
 }
 
-export interface LogRingOptions {
+interface LogRingOptions {
   readonly linesMax?: number;
   readonly bytesMax?: number;
 }

@@ -25,7 +25,7 @@ export interface Log {
   readonly ring: LogRing;
 }
 
-export interface LogOptions {
+interface LogOptions {
   /** The lowest level that is logged. A function is called for each line, because a reload may change it. */
   readonly level: LogLevel | (() => LogLevel);
   readonly format: LogFormat;

@@ -13,7 +13,7 @@ type Unit = keyof typeof unitMs;
 const units = Object.keys(unitMs) as Unit[];
 
 /** Why a text can't be parsed. The message is the predicate of a sentence about its key. */
-export interface ParseFault {
+interface ParseFault {
   readonly ok: false;
   readonly message: string;
   readonly hint: string;
@@ -29,7 +29,7 @@ export function parseFault(message: string, hint: string): ParseFault {
   return { ok: false, message, hint };
 }
 
-export type ParsedDuration = { readonly ok: true; readonly ms: number } | ParseFault;
+type ParsedDuration = { readonly ok: true; readonly ms: number } | ParseFault;
 
 const FORMS = 'Write it like 200ms, 5s, 5m, 1h30m, 1.5d or 2w.';
 

@@ -32,7 +32,7 @@ export function makeMasterKey(secret: Uint8Array): MasterKey {
   };
 }
 
-export interface SealPurpose {
+interface SealPurpose {
   /** The ledger that stores it. The text can't be unsealed in another one. */
   readonly ledger: string;
   /** The row that stores it, such as `credential mail`. */

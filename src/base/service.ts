@@ -10,7 +10,7 @@ export interface Loop extends Service {
   soon(): void;
 }
 
-export interface LoopOptions {
+interface LoopOptions {
   readonly name: string;
   /** Called before each wait, because a reload may change the interval. */
   readonly everyMs: () => number;

@@ -1,4 +1,4 @@
-export interface SseEvent {
+interface SseEvent {
   readonly id: string | undefined;
   readonly event: string;
   readonly data: string;

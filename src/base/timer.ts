@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { createContext, Script } from 'node:vm';
 
 /** A timer that fires at the earliest of the times that it was set to. */
-export interface EarliestTimer {
+interface EarliestTimer {
   in(ms: number): void;
   /** Stops the timer for good. Resolves when the callback in progress is done. */
   stop(): Promise<void>;

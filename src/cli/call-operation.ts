@@ -86,7 +86,7 @@ export async function findTarget(
 }
 
 /** Returns the URL of the named service; undefined means the one that runs here. */
-export function findRemoteUrl(io: CliIo, { config, url }: CommonFlags): string | undefined {
+function findRemoteUrl(io: CliIo, { config, url }: CommonFlags): string | undefined {
   if (url !== undefined && config !== undefined) {
     throw new DuctileError('INPUT_INVALID', '--url and --config name two different servers', {
       hint: 'Keep one of them.',

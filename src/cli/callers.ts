@@ -61,7 +61,7 @@ export class LocalCaller implements OperationCaller {
 }
 
 /** Loads operations, among them the one of this name. */
-export type LoadOperations = (name: string) => Promise<readonly Operation[]>;
+type LoadOperations = (name: string) => Promise<readonly Operation[]>;
 
 export async function loadOperations(): Promise<readonly Operation[]> {
   const { operations } = await import('../operation/all.ts');

@@ -4,7 +4,7 @@ import { callOperation } from './call-operation.ts';
 import type { CommonFlags, CliSession } from './host.ts';
 import { rowsOf } from './view-parts.ts';
 
-export interface ExportOptions extends CommonFlags {
+interface ExportOptions extends CommonFlags {
   readonly type?: string;
   readonly source?: string;
   readonly subject?: string;

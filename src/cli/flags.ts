@@ -20,7 +20,7 @@ interface Flag {
 }
 
 /** Reads the given values in the types of the operation's input. */
-export type ReadInput = (
+type ReadInput = (
   positionals: readonly unknown[],
   options: Readonly<Record<string, unknown>>,
   io: CliIo,

@@ -124,7 +124,7 @@ export interface CliIo {
   exit(code: number): void;
 }
 
-export interface TextWriter {
+interface TextWriter {
   write(text: string): unknown;
 }
 

@@ -7,7 +7,7 @@ import type { CliIo, CommonFlags, CliSession } from './host.ts';
 import { printJson } from './print-json.ts';
 import { showResult } from './show.ts';
 
-export interface InitOptions extends CommonFlags {
+interface InitOptions extends CommonFlags {
   readonly dir?: string;
   /** Address, or false for none. */
   readonly api?: string | false;

@@ -10,7 +10,7 @@ export async function readSource(file: string, io: CliIo): Promise<string> {
   return file === '-' ? readStdin(io) : decode(await readFile(resolve(io.cwd, file)));
 }
 
-export async function readStdin({ stdin }: CliIo): Promise<string> {
+async function readStdin({ stdin }: CliIo): Promise<string> {
   return decode(await buffer(stdin));
 }
 

@@ -10,7 +10,7 @@ import { printAttempt, printCoreLine } from '../job/view.ts';
 import { rowsOf } from './view-parts.ts';
 import { isMoment } from './table.ts';
 
-export interface TailOptions extends CommonFlags {
+interface TailOptions extends CommonFlags {
   readonly plugin?: string | undefined;
   readonly job?: string;
   readonly correlation?: string;

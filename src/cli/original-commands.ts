@@ -7,14 +7,14 @@ import { callOperation } from './call-operation.ts';
 import type { CommonFlags, CliSession } from './host.ts';
 
 /** Parsed command line. */
-export interface ParsedArguments {
+interface ParsedArguments {
   readonly words: readonly string[];
   /** Long flags without the dashes; true for a flag without a value. */
   readonly flags: ReadonlyMap<string, string | true>;
 }
 
 /** Command of the original Ductile, and the documented one that does the same. */
-export interface CommandAlias {
+interface CommandAlias {
   readonly from: string;
   /** Command that the note names. */
   readonly to: string;
@@ -36,7 +36,7 @@ export const commandFlagAliases: Readonly<Record<string, Readonly<Record<string,
 };
 
 /** Flags that are followed by a value, of all commands. */
-export const valueFlags: ReadonlySet<string> = new Set([
+const valueFlags: ReadonlySet<string> = new Set([
   ...Object.keys(flagAliases),
   ...Object.values(flagAliases),
   'description',

@@ -22,7 +22,7 @@ export function printJson(
 }
 
 /** Prints a result on several lines where they fit, else on one. */
-export function printFitted(
+function printFitted(
   { stdout, stderr }: Pick<CliIo, 'stdout' | 'stderr'>,
   { value, wholeBytes }: FittedResult,
   isFull: boolean,
@@ -84,7 +84,7 @@ export interface FitOptions {
   readonly before?: readonly Readonly<Record<string, unknown>>[];
 }
 
-export interface FittedResult {
+interface FittedResult {
   readonly value: JsonOutput;
   /** Bytes of the whole result, when not all of it is in the value. */
   readonly wholeBytes: number | undefined;
@@ -93,7 +93,7 @@ export interface FittedResult {
 const NO_SHAPE: ResultShape = { fields: [], data: [] };
 
 /** Options for a command that isn't an operation. */
-export const plainFit = { shape: NO_SHAPE, keepRows: false, more: [] };
+const plainFit = { shape: NO_SHAPE, keepRows: false, more: [] };
 
 /** Space for the note about a cut. */
 const NOTE_BYTES = 700;
@@ -124,7 +124,7 @@ export function fitResult(output: JsonOutput, options: FitOptions): FittedResult
 }
 
 /** Picks the fields that the user named. */
-export function pickGiven(output: JsonOutput, { fields, shape }: FitOptions): JsonOutput {
+function pickGiven(output: JsonOutput, { fields, shape }: FitOptions): JsonOutput {
   return fields === undefined ? output : pickFields(output, readFieldNames(fields), shape);
 }
 
@@ -150,12 +150,12 @@ function describe(
 }
 
 /** Counts bytes as printed, with invisible characters escaped. */
-export function countBytes(value: unknown): number {
+function countBytes(value: unknown): number {
   return Buffer.byteLength(toVisibleText(JSON.stringify(value)));
 }
 
 /** Returns the command line with more words; secrets are left out. */
-export function repeatCommand(argv: readonly string[], more: readonly string[]): string {
+function repeatCommand(argv: readonly string[], more: readonly string[]): string {
   const words = dropFlags(argv, more);
   return ['ductile', ...words, ...more].map(quoteShell).join(' ');
 }
@@ -174,7 +174,7 @@ function dropFlags(argv: readonly string[], more: readonly string[]): string[] {
   return kept;
 }
 
-export interface ShownResult {
+interface ShownResult {
   readonly definition: CommandDefinition;
   readonly options: CommonFlags;
   readonly input: OperationInput;

@@ -15,7 +15,7 @@ export type Style = Parameters<typeof styleText>[0];
 /** Properties of the terminal that a printer needs. */
 export type OutputTarget = Pick<CliIo, 'stdout' | 'hasColors' | 'isTTY' | 'columns' | 'now'>;
 
-export interface PrinterOptions {
+interface PrinterOptions {
   readonly isVerbose?: boolean;
   /** Colors (default: those of the terminal). */
   readonly hasColors?: boolean;

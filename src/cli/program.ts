@@ -190,7 +190,7 @@ function nameWork(
   return `${noun} ${action}: waiting for the end of ${showCell(named)}`;
 }
 
-export function examplesText(examples: readonly string[]): string {
+function examplesText(examples: readonly string[]): string {
   if (examples.length === 0) return '';
   return `\nExamples:\n${examples.map((example) => `  $ ${example}`).join('\n')}`;
 }
@@ -220,7 +220,7 @@ All commands: ductile --help. Each explains itself: ductile job --help
 `;
 
 /** Converts an error of commander to one of the catalogue, after looking for its cause. */
-export function usageError(
+function usageError(
   { code, message }: CommanderError,
   argv: readonly string[],
   program: Command,

@@ -15,7 +15,7 @@ import { addFlags } from './flags.ts';
 import { describeNoun } from './nouns.ts';
 import { kindGuides } from '../insight/kind-guides.ts';
 
-export interface SkillsOptions extends CommonFlags {
+interface SkillsOptions extends CommonFlags {
   readonly dir: string;
   readonly dryRun?: boolean;
   readonly stdout?: boolean;
@@ -75,7 +75,7 @@ async function readPlugins(
 }
 
 /** Plugin as `plugin inspect` returns it. */
-export interface SkillPlugin {
+interface SkillPlugin {
   readonly name: string;
   readonly description: string | null;
   readonly commands: readonly {

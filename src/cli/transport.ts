@@ -16,7 +16,7 @@ export interface ControlSocket {
   readonly otherConfig?: { readonly asked: string; readonly used: string } | undefined;
 }
 
-export interface SocketTarget extends ControlSocket {
+interface SocketTarget extends ControlSocket {
   /** Token of a caller who doesn't act as the operator. */
   readonly token?: string | undefined;
 }

@@ -63,7 +63,7 @@ export function withRealState(row: ResultRow): ResultRow {
 }
 
 /** Describes in a few words what a run waits for. */
-export function formatWaiting({ kind, step, message, until }: ResultRow): string {
+function formatWaiting({ kind, step, message, until }: ResultRow): string {
   const what = isText(message) ? `${showCell(kind)} ${showCell(message)}` : showCell(kind);
   const where = isText(step) ? ` at ${showCell(step)}` : '';
   return `${what}${where}${isText(until) ? ` until ${showCell(until)}` : ''}`;

@@ -27,7 +27,7 @@ export function readInterval(given: unknown): number | undefined {
 }
 
 /** A command that is repeated, with its options. */
-export interface WatchRequest {
+interface WatchRequest {
   readonly definition: CommandDefinition;
   readonly options: CommonFlags;
   readonly intervalMs: number;
@@ -112,7 +112,7 @@ function makeRowFeed(
 
 const POLL_MS = 1000;
 
-export interface FollowRequest {
+interface FollowRequest {
   readonly definition: CommandDefinition;
   readonly options: CommonFlags;
   readonly input: OperationInput;

@@ -178,7 +178,7 @@ export interface ApiAccess {
   readonly places: readonly string[];
 }
 
-export interface CircuitBreakerConfig {
+interface CircuitBreakerConfig {
   readonly threshold: number;
   readonly resetAfterMs: number;
 }
@@ -214,12 +214,12 @@ export interface HandlerConfig {
   readonly place: string;
 }
 
-export interface DirectivesConfig {
+interface DirectivesConfig {
   /** Directives that need an approval. */
   readonly approval: Approvals;
 }
 
-export interface TenantsConfig {
+interface TenantsConfig {
   /** `isolated`: with a tenant, plugins do not see the directories of the state and configuration. */
   readonly trust: 'isolated' | 'shared';
   /** Isolation settings for plugin processes of all tenants. */

@@ -29,7 +29,7 @@ export interface Document {
   readonly placeOf: (path: KeyPath) => string;
 }
 
-export interface FileDocument extends Document {
+interface FileDocument extends Document {
   readonly bytes: Buffer;
 }
 

@@ -25,8 +25,8 @@ export function hostTimezone(): string {
 }
 
 /** Plugin names are used in paths, URLs and tables. */
-export const pluginNamePattern = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
-export const commandNamePattern = /^[A-Za-z][A-Za-z0-9_-]{0,127}$/;
+const pluginNamePattern = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
+const commandNamePattern = /^[A-Za-z][A-Za-z0-9_-]{0,127}$/;
 
 export function pluginName() {
   return z.string().regex(pluginNamePattern, PLUGIN_NAME_RULE);

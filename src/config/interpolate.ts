@@ -10,7 +10,7 @@ export interface PlaceholderFault {
   readonly hint: string;
 }
 
-export interface InterpolationResult {
+interface InterpolationResult {
   readonly value: unknown;
   /** Placeholders that couldn't be replaced; their text is left as it was. */
   readonly faults: readonly PlaceholderFault[];
@@ -104,7 +104,7 @@ function makeKeyFault(path: KeyPath): PlaceholderFault {
 }
 
 /** A part of a text that may contain `${NAME}` or `${NAME:-default}`. */
-export type PlaceholderPart =
+type PlaceholderPart =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'variable'; readonly name: string; readonly fallback: string | undefined }
   /** Starts like a placeholder and isn't one. */
@@ -118,7 +118,7 @@ const faulty = /\$\{[^{}\n]{0,40}\}?/y;
  * Splits a text at its placeholders. `$${` is the literal text `${`. Anything else that starts with
  * `${` is a fault: left as it is, it would become the token or password that it should name.
  */
-export function splitPlaceholders(text: string): PlaceholderPart[] {
+function splitPlaceholders(text: string): PlaceholderPart[] {
   const parts: PlaceholderPart[] = [];
   let from = 0;
   while (from < text.length) {
@@ -150,7 +150,7 @@ export function describeFault(text: string, isSecret: boolean): string {
   return `has ${shown}, which isn't a placeholder`;
 }
 
-export const PLACEHOLDER_HINT =
+const PLACEHOLDER_HINT =
   'Write ${NAME} or ${NAME:-default} with letters, digits and _ in NAME, or $${ for the text ${ itself.';
 
 function readPlaceholder(text: string, at: number): { found: PlaceholderPart; end: number } {

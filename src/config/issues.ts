@@ -11,7 +11,7 @@ import type { KeyRefusal } from './refused-keys.ts';
 type Issue = z.core.$ZodIssue;
 
 /** Options for the wording of problems. */
-export interface Wording {
+interface Wording {
   /** The name of the whole document in messages. */
   readonly whole?: string;
   /** Returns a specific reason why a key is unknown. */

@@ -34,7 +34,7 @@ export function toPlain({ content }: LocatedNode): unknown {
 }
 
 /** Returns the location of the key, or of its nearest parent. */
-export function findLocation(root: LocatedNode, path: KeyPath): string {
+function findLocation(root: LocatedNode, path: KeyPath): string {
   let node = root;
   for (const [index, segment] of path.entries()) {
     const { content } = node;

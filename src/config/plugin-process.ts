@@ -13,7 +13,7 @@ export const isolationSchema = strictSection({
   write: z.array(nonBlankText()).max(limits.isolationPathsMax).default([]),
 });
 
-export interface IsolationContext {
+interface IsolationContext {
   readonly directory: string;
   readonly home: string;
   readonly report: (path: KeyPath, message: string, hint?: string) => void;

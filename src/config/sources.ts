@@ -14,7 +14,7 @@ export interface ConfigSource {
   readonly document: Document;
 }
 
-export interface ConfigSources {
+interface ConfigSources {
   /** The root file, then its includes; a later file overrides an earlier one. */
   readonly sources: readonly ConfigSource[];
   readonly problems: readonly Problem[];
@@ -88,11 +88,7 @@ interface NamedPath {
 }
 
 /** Lists the paths in a list of a source. The schema reports entries of the wrong type. */
-export function listPaths(
-  { document, file }: ConfigSource,
-  key: KeyPath,
-  home: string,
-): NamedPath[] {
+function listPaths({ document, file }: ConfigSource, key: KeyPath, home: string): NamedPath[] {
   let list: unknown = document.value;
   for (const segment of key) list = isObject(list) ? list[String(segment)] : undefined;
   if (!Array.isArray(list)) return [];
@@ -119,7 +115,7 @@ function isLink(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
 }
 
-export interface EnvironmentFiles {
+interface EnvironmentFiles {
   /** Variables of the files; a later file overrides an earlier one. */
   readonly variables: Environment;
   readonly files: readonly { readonly file: string; readonly bytes: Buffer }[];
@@ -159,7 +155,7 @@ export function readEnvironmentFiles(
   return { variables: Object.fromEntries(variables), files, problems };
 }
 
-export interface ParsedEnvironment {
+interface ParsedEnvironment {
   readonly variables: ReadonlyMap<string, string>;
   readonly problems: readonly Problem[];
 }

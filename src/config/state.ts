@@ -14,7 +14,7 @@ const stateKeys: readonly string[] = [
   'schema',
 ] satisfies (keyof WrittenState)[];
 
-export interface StateContext {
+interface StateContext {
   readonly directory: string;
   readonly home: string;
   readonly report: (path: KeyPath, message: string, hint?: string) => void;
@@ -104,7 +104,7 @@ function isText(value: unknown): boolean {
 }
 
 /** The keys of `state` as written. */
-export interface WrittenState {
+interface WrittenState {
   readonly path?: string | undefined;
   readonly url?: string | undefined;
   readonly dir?: string | undefined;
@@ -131,7 +131,7 @@ export function readPlainState(file: string): WrittenState | undefined {
  * Guesses the state of a file with a syntax error. The guess is good enough to look for a running
  * service, never to open a ledger.
  */
-export function guessState(file: string): WrittenState {
+function guessState(file: string): WrittenState {
   const lines = readFileSync(file, 'utf8').split(/\r?\n/);
   const at = lines.findIndex((line) => /^(state|database):/.test(line));
   if (at < 0) return {};

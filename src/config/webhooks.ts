@@ -59,7 +59,7 @@ export const webhooksSchema = strictSection({
   endpoints: z.array(endpoint).default([]),
 });
 
-export interface WebhooksContext {
+interface WebhooksContext {
   readonly placeOf: (path: KeyPath) => string;
   readonly report: (path: KeyPath, message: string, hint?: string) => void;
   readonly readAddress: (

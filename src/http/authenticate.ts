@@ -29,7 +29,7 @@ export interface Authenticator {
   authenticate(exchange: Exchange, route: ApiRoute | undefined): Promise<Admission>;
 }
 
-export interface ControlSocketRules {
+interface ControlSocketRules {
   /** Secret that only users who can read the state directory know. */
   readonly key: string;
   readonly owner: Context['principal'];
@@ -160,7 +160,7 @@ function countOf({ rawHeaders }: IncomingMessage): number {
 }
 
 /** Failed token checks by address, so that tokens can't be guessed and valid ones keep working. */
-export interface TokenFailures {
+interface TokenFailures {
   /**
    * Returns what `verify` finds, or 'spent' for a wrong token from an address with too many failures.
    * A token is verified before its address counts. The exception are tokens short enough to be

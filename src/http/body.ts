@@ -19,7 +19,7 @@ const apiBodies = createBodyBudget();
  * type, as `curl -d` sends it. That is safe where only a token in a header gives rights. A page of
  * another site can post such a body without a preflight, but it has no token.
  */
-export type AcceptedBodyType = 'json' | 'any';
+type AcceptedBodyType = 'json' | 'any';
 
 /** Reads the whole body as JSON, up to the limit, with or without a declared length. */
 export async function readJsonBody(
@@ -40,7 +40,7 @@ export async function readJsonBody(
 }
 
 /** Body over the limit; the size is the declared one, or the number of bytes received so far. */
-export interface OversizeBody {
+interface OversizeBody {
   readonly size: number;
 }
 
@@ -133,12 +133,12 @@ function parse(bytes: Buffer): unknown {
 }
 
 /** Memory limit for all large bodies that are being received, together. */
-export interface BodyBudget {
+interface BodyBudget {
   /** Calls `giveWay` when the budget is exceeded and this body has been large for longest. */
   reserve(giveWay: () => void): BodyReservation;
 }
 
-export interface BodyReservation {
+interface BodyReservation {
   /** Reports that more bytes have arrived. */
   grow(bytes: number): void;
   /** Ends the reservation: the body is complete or was dropped. */

@@ -13,7 +13,7 @@ export interface CachedResponse {
   readonly tag: string;
 }
 
-export interface CachedResponseHeaders {
+interface CachedResponseHeaders {
   readonly cacheControl: string;
   readonly vary: string;
   /** Headers of every response of this kind. */

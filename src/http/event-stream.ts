@@ -16,7 +16,7 @@ export interface EventStreams {
   close(): void;
 }
 
-export interface EventStreamRequest {
+interface EventStreamRequest {
   readonly operation: Operation;
   readonly input: JsonOutput;
   /** Authenticates the caller again; throws if they have lost access. */

@@ -52,12 +52,12 @@ export async function listenControl(
   };
 }
 
-export interface ApiAddress {
+interface ApiAddress {
   readonly host: string;
   readonly port: number;
 }
 
-export interface ApiListenRequest extends ApiAddress {
+interface ApiListenRequest extends ApiAddress {
   /** The directory with the dashboard's files; undefined if it is disabled. */
   readonly ui?: string;
   readonly mcp?: McpHandler;

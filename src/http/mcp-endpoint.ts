@@ -23,7 +23,7 @@ export type McpHandler = (request: {
 
 export const MCP_PATH = '/mcp';
 
-export interface McpEndpoint {
+interface McpEndpoint {
   readonly mcp: McpHandler;
   readonly authenticator: Authenticator;
   readonly base: Pick<Context, 'engine' | 'submittedBy'>;

@@ -13,7 +13,7 @@ import type { McpResponse, ServerDescription } from './sdk.ts';
 import { limits } from '../base/limits.ts';
 
 /** Message of an authenticated agent. */
-export interface McpRequest {
+interface McpRequest {
   readonly context: Context;
   readonly headers: IncomingHttpHeaders;
   readonly message: unknown;

@@ -61,7 +61,7 @@ export async function handlePost(
   return { status: response.status, type, text: await response.text() };
 }
 
-export interface PostedMessage {
+interface PostedMessage {
   readonly headers: Headers;
   readonly message: unknown;
 }
@@ -175,7 +175,7 @@ const LINE_END = 0x0a;
  * keeps numbers exactly. The end of the input ends nothing, because requests in progress still get their
  * responses.
  */
-export function makeStdioTransport(input: Readable, output: Writable): Transport {
+function makeStdioTransport(input: Readable, output: Writable): Transport {
   let chunks: Buffer[] = [];
   let size = 0;
   const transport: Transport = {

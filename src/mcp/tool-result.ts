@@ -43,7 +43,7 @@ export interface ResultDraft {
 }
 
 /** Page with as many rows as fit; the cut holds the total. */
-export interface FittingPage {
+interface FittingPage {
   readonly value: unknown;
   readonly cut: ResultCut;
 }
@@ -54,7 +54,7 @@ export function formatResult(options: ResultContext, draft: ResultDraft): ToolRe
 }
 
 /** Formats a result, and returns the part of the value that is shown. */
-export function formatShown(
+function formatShown(
   options: ResultContext,
   { value, isSecret, beside = {}, shape = {}, less }: ResultDraft,
 ): FormattedResult {

@@ -43,7 +43,7 @@ export interface ToolServer {
   hasResult(given: unknown): boolean;
 }
 
-export interface ToolServerOptions {
+interface ToolServerOptions {
   readonly backend: ToolBackend;
   readonly store: ResultStore;
   readonly selection: ToolSelection;
@@ -245,7 +245,7 @@ interface ListChange {
   readonly same: number;
 }
 
-export interface ResultDifference {
+interface ResultDifference {
   /** By field: the changed rows of a list, or the whole of another value. */
   readonly changed: Readonly<Record<string, unknown>>;
   /** Removed fields. */

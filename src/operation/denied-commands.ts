@@ -114,7 +114,7 @@ function readEndpoint({ engine: { config } }: Pick<Context, 'engine'>, path: str
 }
 
 /** Refuses a delivery whose webhook would run a denied command. */
-export function refuseDeniedDelivery(
+function refuseDeniedDelivery(
   context: Pick<Context, 'engine' | 'principal'>,
   id: string,
   { plugin, command, pipeline, signal, mode }: JsonObject,

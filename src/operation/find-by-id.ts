@@ -9,7 +9,7 @@ export const ID_LENGTH = 36;
 const CANDIDATES_SHOWN = 5;
 
 /** Reads of one kind of object, for finding it by its id. */
-export interface IdSearch<T> {
+interface IdSearch<T> {
   readonly noun: string;
   /** The plural (default: the noun with an s). */
   readonly nouns?: string;

@@ -23,7 +23,7 @@ export interface KeyedRequest {
   readonly isDryRun: boolean;
 }
 
-export interface OnceResult extends IdempotentResponse {
+interface OnceResult extends IdempotentResponse {
   /** True for the stored response to an earlier request. */
   readonly repeated: boolean;
 }

@@ -107,7 +107,7 @@ function maskFields(raw: Readonly<JsonObject>, secrets: readonly string[]): Json
  * Converts null in optional fields to what the operation defines, because many programs write null for a
  * missing value. By default null stays an error: a filter that is null by mistake must not delete everything.
  */
-export function readNulls({ nulls, input }: Operation, raw: unknown): unknown {
+function readNulls({ nulls, input }: Operation, raw: unknown): unknown {
   if (nulls === undefined || !isObject(raw)) return raw;
   const [set, nullKeys] = splitNulls(input, raw);
   if (nulls === 'absent' || nullKeys.length === 0) return set;

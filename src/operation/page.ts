@@ -35,7 +35,7 @@ export const nextCursorField = z
   .nullable()
   .describe('the cursor of the next page; null on the last page');
 
-export interface PageRequest {
+interface PageRequest {
   readonly limit: number;
   readonly cursor?: string | undefined;
 }

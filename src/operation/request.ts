@@ -26,7 +26,7 @@ function decodeList(text: string): unknown {
 }
 
 /** An HTTP request for an operation, as the client sends it. */
-export interface WireRequest {
+interface WireRequest {
   readonly method: string;
   /** With the query. */
   readonly path: string;
@@ -110,7 +110,7 @@ export function hasFields({ effect, http }: Operation): boolean {
   return effect === 'read' && !(isOffered(http) && http.isStream === true);
 }
 
-export interface WriteMode {
+interface WriteMode {
   readonly dryRun: boolean;
   /** The input without `dry_run`, and without `apply` where the operation doesn't require it. */
   readonly rest: unknown;

@@ -69,7 +69,7 @@ export interface ResultShape {
   readonly data: readonly string[];
 }
 
-export interface RowsShape {
+interface RowsShape {
   readonly field: string;
   readonly columns: readonly string[];
   /** True for a list operation: a name then means a column before it means a field of the result. */

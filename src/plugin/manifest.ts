@@ -53,7 +53,7 @@ export interface ManifestCommand {
 }
 
 /** The values that a command reads from its payload and puts into its events. */
-export interface CommandValues {
+interface CommandValues {
   readonly consume: readonly string[];
   readonly emit: readonly { readonly event: string; readonly values: readonly string[] }[];
 }
@@ -65,7 +65,7 @@ export interface FactOutput {
   readonly compatibilityView: '' | 'mirror_object';
 }
 
-export interface ParsedManifest {
+interface ParsedManifest {
   readonly manifest: Manifest | undefined;
   readonly problems: readonly Problem[];
 }

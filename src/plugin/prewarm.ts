@@ -3,7 +3,7 @@ import { limits } from '../base/limits.ts';
 import type { HostLog } from './spawner-link.ts';
 import type { HeldProcess, Host, ProcessSpec } from './process.ts';
 
-export interface PrewarmOptions {
+interface PrewarmOptions {
   readonly host: Pick<Host, 'hold'>;
   readonly log: HostLog;
   readonly processesMax?: number;

@@ -91,7 +91,7 @@ export interface RunOptions {
   readonly onStarted?: (pid: number) => void;
 }
 
-export interface FeedOptions extends RunOptions {
+interface FeedOptions extends RunOptions {
   /** Replaces the timeout of the spec, which was set before the request was known. */
   readonly timeoutMs?: number;
 }

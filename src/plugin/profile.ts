@@ -26,7 +26,7 @@ export interface Profile {
   readonly text: (tier: ProfileTier) => string;
 }
 
-export interface ProfileOptions {
+interface ProfileOptions {
   readonly hidden: readonly string[];
   readonly readable: readonly string[];
   readonly spec: Pick<ProcessSpec, 'cwd' | 'entrypoint' | 'env'>;

@@ -10,7 +10,7 @@ import type { LimitReason, ProcessEnd, ProcessLimits, ProcessSpec } from './proc
 import { parseResponse, toStorable, type PluginEvent, type PluginLog } from './response.ts';
 
 /** The request of an attempt to its plugin. */
-export interface PluginRequest {
+interface PluginRequest {
   readonly jobId: string;
   readonly command: string;
   /** The name in the configuration, which differs from the manifest's for an alias. */

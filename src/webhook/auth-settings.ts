@@ -108,7 +108,7 @@ function blankable<T extends z.ZodType>(schema: T) {
   return z.preprocess((value) => (value === '' ? undefined : value), schema.optional());
 }
 
-export type AuthFields = z.output<z.ZodObject<typeof authFields>>;
+type AuthFields = z.output<z.ZodObject<typeof authFields>>;
 
 const hmacKeys = [
   'hmac_header',

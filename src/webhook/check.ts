@@ -26,7 +26,7 @@ export type CheckOrder = (typeof checkOrders)[number];
 export type WebhookKind = 'managed' | 'static';
 
 /** A delivery, the webhook that it is for, and the limits that count for both. */
-export interface DeliveryCheck {
+interface DeliveryCheck {
   readonly kind: WebhookKind;
   readonly incoming: IncomingDelivery;
   /** Undefined if there is no such webhook. */
@@ -64,7 +64,7 @@ export interface WebhookResponse {
   readonly retryAfterSeconds?: number;
 }
 
-export type RejectReason =
+type RejectReason =
   | 'challenge'
   | 'source_limited'
   | 'hook_limited'

@@ -49,7 +49,7 @@ export function traceparentIn({ request }: IncomingDelivery): string | undefined
 
 export type HeaderFault = 'header_missing' | 'header_repeated' | 'header_too_long';
 
-export type HeaderResult =
+type HeaderResult =
   | { readonly ok: true; readonly value: string }
   | { readonly ok: false; readonly reason: HeaderFault };
 

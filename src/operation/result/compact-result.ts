@@ -39,7 +39,7 @@ function dropMasked(headers: unknown): unknown {
   return Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== REDACTED));
 }
 
-export interface FoldedResult<Value> {
+interface FoldedResult<Value> {
   readonly value: Value;
   /** The lists that were folded. */
   readonly cuts: readonly ResultCut[];

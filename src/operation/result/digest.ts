@@ -18,7 +18,7 @@ export interface ResultCut {
   readonly columns?: readonly string[];
 }
 
-export interface Digest {
+interface Digest {
   readonly value: unknown;
   readonly cuts: readonly ResultCut[];
 }
@@ -62,7 +62,7 @@ const SIZES: readonly Size[] = [
 
 const KEY_CHARS = { min: 40, max: 100 };
 
-export interface DigestOptions {
+interface DigestOptions {
   /** Entries of the outermost list or object, or characters of a text, to leave out (default: 0). */
   readonly from?: number;
   /** True to cut long texts only. The result can then be larger than the limit. */
@@ -194,7 +194,7 @@ export interface CutListing {
 }
 
 /** Descriptions of cuts, as far as they fit. */
-export interface DescribedCuts {
+interface DescribedCuts {
   readonly listed: readonly Readonly<Record<string, unknown>>[];
   /** The number of cuts that aren't listed. */
   readonly left: number;

@@ -191,7 +191,7 @@ function bodyOf(frame: Buffer): Buffer {
   throw badFrame(`${String(frame[0])} with only ${body.length} bytes`);
 }
 
-export interface FrameSplitter {
+interface FrameSplitter {
   /** Throws SPAWNER_FAILED for invalid data. */
   push(chunk: Buffer): void;
 }

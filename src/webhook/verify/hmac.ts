@@ -25,7 +25,7 @@ export interface HmacScheme {
   readonly once: OncePolicy;
 }
 
-export interface HmacProof {
+interface HmacProof {
   readonly secretIndex: number;
   readonly timestampMs?: number | undefined;
   readonly once: OncePolicy;

@@ -7,7 +7,7 @@ export const encodings = ['hex', 'base64'] as const;
 export type Encoding = (typeof encodings)[number];
 
 export const keyEncodings = ['utf8', 'base64', 'hex'] as const;
-export type KeyEncoding = (typeof keyEncodings)[number];
+type KeyEncoding = (typeof keyEncodings)[number];
 
 /** The encoding of a key. The prefix is removed if present. */
 export interface KeyForm {

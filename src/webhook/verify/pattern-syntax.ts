@@ -24,7 +24,7 @@ export interface CharSet {
 
 export class PatternFault extends Error {}
 
-export interface PatternSyntax {
+interface PatternSyntax {
   readonly node: PatternNode;
   readonly groups: number;
 }

@@ -17,7 +17,7 @@ export interface Pattern {
   readonly steps: readonly Step[];
 }
 
-export type ParsedPattern =
+type ParsedPattern =
   | { readonly ok: true; readonly pattern: Pattern }
   | { readonly ok: false; readonly message: string; readonly hint: string };
 

@@ -18,7 +18,7 @@ const signing: SigningForm = {
   key: { encoding: 'utf8', prefix: '' },
 };
 
-export interface TwilioProof {
+interface TwilioProof {
   readonly secretIndex: number;
   readonly once: OncePolicy;
   readonly parts: readonly string[];

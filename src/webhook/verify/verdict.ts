@@ -29,12 +29,12 @@ export interface RefusedProof {
 }
 
 /** A request of the sender to confirm the address by returning a text. */
-export interface ChallengeRequest {
+interface ChallengeRequest {
   readonly kind: 'challenge';
   readonly answer: string;
 }
 
-export const refusalReasons = [
+const refusalReasons = [
   'secret_missing',
   'header_missing',
   'header_repeated',

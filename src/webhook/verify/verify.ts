@@ -147,7 +147,7 @@ function findChallenge(body: Buffer): string | undefined {
 }
 
 /** The identity of a verified delivery, by which duplicates are recognized. */
-export interface DeliveryIdentity {
+interface DeliveryIdentity {
   /** The sender's id. */
   readonly deliveryId: string | null;
   /** A digest of bytes that may be accepted only once. */
