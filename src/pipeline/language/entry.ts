@@ -1,5 +1,4 @@
 import type { Json } from '../../base/json.ts';
-import type { BaggageRule } from './baggage.ts';
 import type { Condition } from './condition.ts';
 import {
   findStepMode,
@@ -7,7 +6,7 @@ import {
   type ParsedCases,
   type ParsedStep,
 } from './entry-schema.ts';
-import type { OnError } from './graph.ts';
+import type { ApproveSettings, TaskSettings, WaitSettings } from './graph.ts';
 import type { Template } from './template.ts';
 
 /** A pipeline as written. Every step has an id, and no command is resolved yet. */
@@ -55,17 +54,10 @@ interface StepEntryBase {
   readonly when: Condition | undefined;
 }
 
-export interface UsesEntry extends StepEntryBase {
+export interface UsesEntry extends StepEntryBase, TaskSettings {
   readonly mode: 'uses';
   /** `plugin` or `plugin.command`. The name of an existing plugin wins. */
   readonly uses: string;
-  readonly with: Readonly<Record<string, Template>> | undefined;
-  readonly baggage: BaggageRule | undefined;
-  readonly dependency: Template | undefined;
-  readonly maxAttempts: number | undefined;
-  readonly backoffBaseMs: number | undefined;
-  readonly timeoutMs: number | undefined;
-  readonly onError: OnError;
 }
 
 export interface CallEntry extends StepEntryBase {
@@ -107,28 +99,12 @@ interface CaseEntry {
   readonly steps: readonly StepEntry[];
 }
 
-interface ApproveEntry extends StepEntryBase {
+interface ApproveEntry extends StepEntryBase, ApproveSettings {
   readonly mode: 'approve';
-  readonly message: Template | undefined;
-  readonly timeoutMs: number | undefined;
-  readonly onTimeout: 'halt' | 'approve' | 'reject';
-  readonly onError: OnError;
 }
 
-interface WaitEntry extends StepEntryBase {
+interface WaitEntry extends StepEntryBase, WaitSettings {
   readonly mode: 'wait';
-  readonly delayMs: number | undefined;
-  readonly until: Template | undefined;
-  readonly signal:
-    | {
-        readonly type: string;
-        readonly from: string | undefined;
-        readonly when: Condition | undefined;
-        readonly since?: 'now' | undefined;
-      }
-    | undefined;
-  readonly timeoutMs: number | undefined;
-  readonly onError: OnError;
 }
 
 export function toPipelineEntry(parsed: ParsedPipeline, locate: Locate): PipelineEntry {

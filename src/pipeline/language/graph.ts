@@ -51,8 +51,12 @@ interface NodeLinks {
   readonly when: Condition | undefined;
 }
 
-export interface TaskNode extends NodeLinks, CommandTarget {
+export interface TaskNode extends NodeLinks, CommandTarget, TaskSettings {
   readonly kind: 'task';
+}
+
+/** The settings that a step and its node share. */
+export interface TaskSettings {
   readonly with: Readonly<Record<string, Template>> | undefined;
   readonly baggage: BaggageRule | undefined;
   /** Only one job per dependency key runs at a time. */
@@ -97,8 +101,11 @@ export interface SwitchNode extends NodeLinks {
   readonly otherwise: { readonly first: NodeId | null } | undefined;
 }
 
-export interface ApproveNode extends NodeLinks {
+export interface ApproveNode extends NodeLinks, ApproveSettings {
   readonly kind: 'approve';
+}
+
+export interface ApproveSettings {
   readonly message: Template | undefined;
   readonly timeoutMs: number | undefined;
   readonly onTimeout: 'halt' | 'approve' | 'reject';
@@ -106,8 +113,11 @@ export interface ApproveNode extends NodeLinks {
   readonly onError: OnError;
 }
 
-export interface WaitNode extends NodeLinks {
+export interface WaitNode extends NodeLinks, WaitSettings {
   readonly kind: 'wait';
+}
+
+export interface WaitSettings {
   readonly delayMs: number | undefined;
   /** A time in a format that `Date.parse` understands. */
   readonly until: Template | undefined;
