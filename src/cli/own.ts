@@ -71,44 +71,35 @@ function addRehearse(system: Command, session: CliSession): void {
 }
 
 function addRestore(system: Command, session: CliSession): void {
-  const { host, io } = session;
-  system
+  const restore = system
     .command('restore')
     .description('Put a backup in the place of the ledger; the service must not be running.')
     .requiredOption('--from <file>', 'a file that `system backup` wrote')
-    .option('--dry-run', 'check everything, say what would happen, and do nothing')
-    .option('--apply', APPLY)
-    .addHelpText('after', '\nExamples:\n  $ ductile system restore --from ductile-backup.db')
-    .action(async ({ from, ...mode }: { from: string } & ModeFlags, command: Command) => {
-      const options = readLocalFlags(command);
-      const path = resolve(io.cwd, from);
-      report(
-        session,
-        options,
-        await host.restore(options.config, path, isDryRun(mode.dryRun, mode.apply)),
-      );
-    });
+    .addHelpText('after', '\nExamples:\n  $ ductile system restore --from ductile-backup.db');
+  runOnCopy(restore, session, 'restore');
 }
 
 function addImport(system: Command, session: CliSession): void {
-  const { host, io } = session;
-  system
+  const importing = system
     .command('import')
     .description(
       'Put exported ledgers in their places, on either database; nothing may be running.',
     )
     .requiredOption('--from <directory>', 'a directory that `system export` wrote')
+    .addHelpText('after', '\nExamples:\n  $ ductile system import --from ./moved');
+  runOnCopy(importing, session, 'import');
+}
+
+/** Runs a command that replaces ledgers by the copy that `--from` names. */
+function runOnCopy(target: Command, session: CliSession, action: 'restore' | 'import'): void {
+  target
     .option('--dry-run', 'check everything, say what would happen, and do nothing')
     .option('--apply', APPLY)
-    .addHelpText('after', '\nExamples:\n  $ ductile system import --from ./moved')
-    .action(async ({ from, ...mode }: { from: string } & ModeFlags, command: Command) => {
+    .action(async ({ from, dryRun, apply }: { from: string } & ModeFlags, command: Command) => {
       const options = readLocalFlags(command);
-      const path = resolve(io.cwd, from);
-      report(
-        session,
-        options,
-        await host.import(options.config, path, isDryRun(mode.dryRun, mode.apply)),
-      );
+      const path = resolve(session.io.cwd, from);
+      const output = await session.host[action](options.config, path, isDryRun(dryRun, apply));
+      report(session, options, output);
     });
 }
 
