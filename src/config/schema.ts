@@ -110,7 +110,13 @@ const plugin = strictSection({
   prewarm: count(0, limits.prewarmProcessesMax).optional(),
   schedules: z
     .array(scheduleEntry)
-    .superRefine(checkScheduleIds, { when: ({ value }) => Array.isArray(value) })
+    .superRefine(
+      refuseRepeated('id', 'is taken by another schedule of this plugin', {
+        hint: 'Give each of them an id of its own.',
+        usual: 'default',
+      }),
+      { when: ({ value }) => Array.isArray(value) },
+    )
     .default([]),
   circuit_breaker: strictSection({
     threshold: count(1).default(limits.breakerThreshold),
@@ -217,7 +223,13 @@ export const configSchema = strictSection({
   pipelines: z
     .array(pipelineSchema)
     .max(limits.pipelinesMax)
-    .superRefine(checkPipelineNames, { when: ({ value }) => Array.isArray(value) })
+    .superRefine(
+      refuseRepeated('name', 'is taken by another pipeline', {
+        hint: 'Give each of them a name of its own.',
+        shown: true,
+      }),
+      { when: ({ value }) => Array.isArray(value) },
+    )
     .default([]),
   directives: directives.prefault({}),
   tenants: tenants.prefault({}),
@@ -238,11 +250,12 @@ export const routeSchema = route;
 export type ParsedConfig = z.output<typeof configSchema>;
 export type ParsedPlugin = z.output<typeof plugin>;
 
+interface IssueContext {
+  addIssue(issue: z.core.$ZodSuperRefineIssue): void;
+}
+
 /** Finds misspelled references, which the plugin would get as if they were the secret. */
-function checkCredentials(
-  config: Readonly<Record<string, unknown>>,
-  context: { addIssue(issue: z.core.$ZodSuperRefineIssue): void },
-): void {
+function checkCredentials(config: Readonly<Record<string, unknown>>, context: IssueContext): void {
   // The document has no values that JSON can't represent: reading refuses them.
   for (const { name, path } of findCredentials(config as JsonObject)) {
     if (credentialName.test(name)) continue;
@@ -255,49 +268,30 @@ function checkCredentials(
   }
 }
 
-/** Also checks entries with other faults, so that all problems are reported at once. */
-function checkScheduleIds(
-  schedules: readonly unknown[],
-  context: { addIssue(issue: z.core.$ZodSuperRefineIssue): void },
-): void {
-  const seen = new Set<string>();
-  for (const [index, entry] of schedules.entries()) {
-    const id = isObject(entry) ? (entry['id'] ?? 'default') : undefined;
-    if (typeof id !== 'string') continue;
-    if (seen.has(id)) {
-      const message = 'is taken by another schedule of this plugin';
-      const hint = 'Give each of them an id of its own.';
-      context.addIssue({
-        code: 'custom',
-        path: [index, 'id'],
-        message,
-        params: { hint },
-        input: id,
-      });
+/** Refuses a second entry with the same name. Also reads entries with other faults. */
+function refuseRepeated(
+  key: string,
+  message: string,
+  params: { readonly hint: string; readonly shown?: boolean; readonly usual?: string },
+) {
+  return (entries: readonly unknown[], context: IssueContext): void => {
+    const { usual, ...shown } = params;
+    const seen = new Set<string>();
+    for (const [index, entry] of entries.entries()) {
+      const name = isObject(entry) ? (entry[key] ?? usual) : undefined;
+      if (typeof name !== 'string') continue;
+      if (seen.has(name)) {
+        context.addIssue({
+          code: 'custom',
+          path: [index, key],
+          message,
+          params: shown,
+          input: name,
+        });
+      }
+      seen.add(name);
     }
-    seen.add(id);
-  }
-}
-
-function checkPipelineNames(
-  pipelines: readonly unknown[],
-  context: { addIssue(issue: z.core.$ZodSuperRefineIssue): void },
-): void {
-  const seen = new Set<string>();
-  for (const [index, entry] of pipelines.entries()) {
-    const name = isObject(entry) ? entry['name'] : undefined;
-    if (typeof name !== 'string') continue;
-    if (seen.has(name)) {
-      context.addIssue({
-        code: 'custom',
-        path: [index, 'name'],
-        message: 'is taken by another pipeline',
-        params: { hint: 'Give each of them a name of its own.', shown: true },
-        input: name,
-      });
-    }
-    seen.add(name);
-  }
+  };
 }
 
 /**
