@@ -135,17 +135,7 @@ function fromJob(job: JobEvent): FeedRow {
     retry_of: job.retryOf,
     schedule_id: job.scheduleId,
   };
-  const event = {
-    event_id: job.id,
-    signal_id: null,
-    type: 'job.enqueued',
-    source: RUNTIME_SOURCE,
-    data,
-    correlation_id: job.correlationId,
-    job_id: job.id,
-    occurred_at: job.createdAt,
-  };
-  return { recordedAt: job.createdAt, position: job.position, event, isHidden: false };
+  return toServiceRow(job, { type: 'job.enqueued', data, jobId: job.id, at: job.createdAt });
 }
 
 function fromSignal(signal: SignalEvent): FeedRow {
@@ -173,17 +163,8 @@ function fromAttempt(attempt: AttemptEvent): FeedRow {
   // All followers share this event, so the error is masked for all of them.
   const error = rest.last_error === null ? null : maskText(rest.last_error);
   const data = { ...rest, last_error: error };
-  const event = {
-    event_id: attempt.id,
-    signal_id: null,
-    type: `job.${attempt.status}`,
-    source: RUNTIME_SOURCE,
-    data,
-    correlation_id: attempt.correlationId,
-    job_id: attempt.jobId,
-    occurred_at: attempt.completedAt,
-  };
-  return { recordedAt: attempt.completedAt, position: attempt.position, event, isHidden: false };
+  const { jobId, completedAt: at } = attempt;
+  return toServiceRow(attempt, { type: `job.${attempt.status}`, data, jobId, at });
 }
 
 /** The end of a run. A run that halts has a signal of its own instead. */
@@ -202,17 +183,29 @@ function fromRun(run: RunEvent): FeedRow {
     root_job_id: run.rootJobId,
     revived_from: run.revivedFrom,
   };
+  return toServiceRow(run, { type: `run.${run.status}`, data, jobId: null, at: run.completedAt });
+}
+
+/** Makes an event of the service, which isn't stored as a signal. */
+function toServiceRow(
+  { id, position, correlationId }: Pick<JobEvent, 'id' | 'position' | 'correlationId'>,
+  about: Pick<ShownEvent, 'type' | 'data'> & {
+    readonly jobId: string | null;
+    readonly at: Timestamp;
+  },
+): FeedRow {
+  const { type, data, jobId, at } = about;
   const event = {
-    event_id: run.id,
+    event_id: id,
     signal_id: null,
-    type: `run.${run.status}`,
+    type,
     source: RUNTIME_SOURCE,
     data,
-    correlation_id: run.correlationId,
-    job_id: null,
-    occurred_at: run.completedAt,
+    correlation_id: correlationId,
+    job_id: jobId,
+    occurred_at: at,
   };
-  return { recordedAt: run.completedAt, position: run.position, event, isHidden: false };
+  return { recordedAt: at, position, event, isHidden: false };
 }
 
 /** Wakes readers of events after a write of this process. Other processes write without waking them. */
