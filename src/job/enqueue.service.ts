@@ -1,7 +1,7 @@
 import { makeBatcher } from '../base/batch.ts';
 import { fromTimestamp } from '../base/clock.ts';
 import { makeId } from '../base/ids.ts';
-import { type JsonObject, toStoredJson } from '../base/json.ts';
+import { compact, type JsonObject, toStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { SuppressedWork } from '../engine/commit-events.ts';
 import type { LedgerContext } from '../engine/context.ts';
@@ -161,8 +161,7 @@ function toDraft(
       ...(dedupe === undefined
         ? {}
         : { dedupe: { ...dedupe, blockInFlight: blocksInFlight(submission) } }),
-      ...(dependencyKey === undefined ? {} : { dependencyKey }),
-      ...(submission.due === undefined ? {} : { due: submission.due }),
+      ...compact({ dependencyKey, due: submission.due }),
       ...(submission.isAwaited === true ? { isAwaited: true } : {}),
       ...(context === undefined ? {} : { eventContextId: context.id }),
       ...lineageOf(submission.cause),

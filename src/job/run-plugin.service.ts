@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { monotonicMs, toTimestamp } from '../base/clock.ts';
-import { isObject, type Json, type JsonObject } from '../base/json.ts';
+import { compact, isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { makeValueMask, type KnownSecret, type ValueMask } from '../base/mask-values.ts';
 import { parseJson } from '../base/parse-json.ts';
@@ -60,7 +60,7 @@ export async function prepareRequest(
           }),
       deadlineAt: toTimestamp(deadlineMs),
       traceparent,
-      ...(api === undefined ? {} : { api }),
+      ...compact({ api }),
     });
   };
 }
@@ -176,7 +176,7 @@ export function toSpec(
     entrypoint: plugin.entrypoint,
     cwd: plugin.directory,
     env,
-    ...(plugin.isolation === undefined ? {} : { isolation: plugin.isolation }),
+    ...compact({ isolation: plugin.isolation }),
     timeoutMs: plugin.timeoutMs(command),
     killGraceMs: limits.killGraceMs,
     drainMs: limits.drainMs,

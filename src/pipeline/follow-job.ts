@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { toTimestamp } from '../base/clock.ts';
 import { makeId } from '../base/ids.ts';
-import { isObject, type Json, type JsonObject } from '../base/json.ts';
+import { compact, isObject, type Json, type JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { maskText } from '../base/secrets.ts';
 import type { Job, JobDraft } from '../job/job.ts';
@@ -134,7 +134,7 @@ function toSignal(job: Job, event: EmittedEvent, index: number, mask: PayloadMas
   const cause = toCausation(job, index);
   const { data, redacted, sealed } = mask(event.payload, cause.id);
   const fields: JsonObject = {
-    ...(event.dedupeKey === undefined ? {} : { dedupe_key: event.dedupeKey }),
+    ...compact({ dedupe_key: event.dedupeKey }),
     ...(redacted.length === 0 ? {} : { [REDACTED_KEY]: [...redacted] }),
   };
   return {
@@ -143,7 +143,7 @@ function toSignal(job: Job, event: EmittedEvent, index: number, mask: PayloadMas
     source: pluginSource(job.plugin),
     data,
     ...(Object.keys(fields).length === 0 ? {} : { metadata: withSchema(fields) }),
-    ...(sealed === undefined ? {} : { sealed }),
+    ...compact({ sealed }),
     hops: job.hops + 1,
   };
 }
@@ -341,11 +341,11 @@ export function toEnvelope(
 ): string {
   const head = JSON.stringify({ type: event.type }).slice(0, -1);
   const tail = JSON.stringify({
-    ...(event.dedupeKey === undefined ? {} : { dedupe_key: event.dedupeKey }),
+    ...compact({ dedupe_key: event.dedupeKey }),
     source,
     timestamp: toTimestamp(nowMs),
     event_id: signalId,
-    ...(event.metadata === undefined ? {} : { metadata: event.metadata }),
+    ...compact({ metadata: event.metadata }),
   }).slice(1);
   return `${head},"payload":${payloadText},${tail}`;
 }

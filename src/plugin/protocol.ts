@@ -1,6 +1,6 @@
 /** The protocol of a plugin process: one request on stdin, and a result from its response and its end. */
 import type { Timestamp } from '../base/clock.ts';
-import { isObject, type Json, type JsonObject } from '../base/json.ts';
+import { compact, isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { formatByteSize, formatDuration } from '../base/quantity.ts';
 import { TRACE_KEY } from '../base/trace.ts';
@@ -123,8 +123,7 @@ function headOf(request: PluginRequest): JsonObject {
     state: request.state,
     context: request.context,
     deadline_at: request.deadlineAt,
-    ...(request.traceparent === undefined ? {} : { traceparent: request.traceparent }),
-    ...(request.api === undefined ? {} : { api: request.api }),
+    ...compact({ traceparent: request.traceparent, api: request.api }),
   };
 }
 

@@ -11,7 +11,7 @@ import type { Generation } from '../engine/generation.ts';
 import { makeSealingMask, maskData, REDACTED_KEY, type PayloadMask } from '../signal/mask.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import { announceWork, findFirstDue, draftJob } from '../job/enqueue.service.ts';
-import { toStoredJson, type JsonObject } from '../base/json.ts';
+import { compact, toStoredJson, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { TRACE_KEY } from '../base/trace.ts';
 import type { JobDraft } from '../job/job.ts';
@@ -111,7 +111,7 @@ async function draftDelivery(
     event,
     about,
     traceparent,
-    ...(hops === undefined ? {} : { hops }),
+    ...compact({ hops }),
     isAwaited,
     jobId,
     sourceEventId,
@@ -258,7 +258,7 @@ function toSignal(
     subjectId: webhookId,
     data,
     metadata: toStoredJson(metadata, 'metadata', limits.signalMetadataBytesMax),
-    ...(sealed === undefined ? {} : { sealed }),
+    ...compact({ sealed }),
     hops,
     correlationId: id,
     ...(test === undefined ? {} : { causationId: test.directiveId }),

@@ -1,5 +1,5 @@
 import type { DuctileError } from '../base/errors.ts';
-import type { JsonObject } from '../base/json.ts';
+import { compact, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { LimitResult, WebhookLimiter } from './rate-limit.ts';
 import {
@@ -213,10 +213,12 @@ export function toVerifiedResponse(
     ...rest,
     body: {
       ...body,
-      ...(jobId === undefined ? {} : { job_id: jobId }),
-      ...(runId === undefined ? {} : { run_id: runId }),
-      ...(status === undefined ? {} : { status }),
-      ...(skipped === undefined ? {} : { skipped: skipped.replace(/^skipped:/, '') }),
+      ...compact({
+        job_id: jobId,
+        run_id: runId,
+        status,
+        skipped: skipped?.replace(/^skipped:/, ''),
+      }),
     },
   };
   return { response, isNew };

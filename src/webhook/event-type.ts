@@ -1,4 +1,4 @@
-import { isObject, type Json, type JsonObject } from '../base/json.ts';
+import { compact, isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { maskText, isSecretName } from '../base/secrets.ts';
 import type { PresetName } from './verify/presets.ts';
@@ -80,8 +80,7 @@ export function describeDeliveryEvent(
   if (eventType === undefined && !hasHeaders) return undefined;
   return {
     id,
-    ...(event === undefined ? {} : { event }),
-    ...(eventType === undefined ? {} : { event_type: eventType }),
+    ...compact({ event, event_type: eventType }),
     ...(deliveryId === null ? {} : { delivery_id: deliveryId }),
     ...(hasHeaders ? { headers } : {}),
   };

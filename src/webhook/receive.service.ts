@@ -1,6 +1,6 @@
 import { toDuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
-import { isObject, parseStoredJson, type JsonObject, type Json } from '../base/json.ts';
+import { compact, isObject, parseStoredJson, type JsonObject, type Json } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { isSecretName, maskText, REDACTED } from '../base/secrets.ts';
@@ -230,7 +230,7 @@ async function accept(
     jobId,
     isAwaited: jobId !== undefined,
     traceparent: traceparentIn(incoming),
-    ...(incoming.hops === undefined ? {} : { hops: incoming.hops }),
+    ...compact({ hops: incoming.hops }),
     test: incoming.test ?? claimTest(incoming.request),
   });
 }

@@ -1,5 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto';
-import { isObject, type JsonObject, parseStrictJson } from '../../base/json.ts';
+import { compact, isObject, type JsonObject, parseStrictJson } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import { verifyHmac, type HmacScheme } from './hmac.ts';
 import { digestParts } from './mac.ts';
@@ -70,9 +70,9 @@ export function verifyDelivery(
   return {
     kind: 'accepted',
     secretIndex,
-    ...(timestampMs === undefined ? {} : { timestampMs }),
+    ...compact({ timestampMs }),
     ...(isOnce ? { replayKey: digestParts(parts) } : {}),
-    ...(deliveryId === undefined ? {} : { deliveryId }),
+    ...compact({ deliveryId }),
   };
 }
 
