@@ -1,14 +1,15 @@
 import { fromTimestamp, toTimestamp } from '../base/clock.ts';
-import { DuctileError, toDuctileError } from '../base/errors.ts';
+import { DuctileError } from '../base/errors.ts';
 import { compact, isObject } from '../base/json.ts';
 import { suggest } from '../base/text.ts';
 import { callOperation, type OperationInput } from './call-operation.ts';
-import { makePrinter, printError, type Printer, type ResultRow } from './print.ts';
+import { makePrinter, type Printer, type ResultRow } from './print.ts';
 import type { CommonFlags, CliSession } from './host.ts';
 import { printLatest } from './print-json.ts';
 import { printAttempt, printCoreLine } from '../job/view.ts';
 import { rowsOf } from './view-parts.ts';
 import { isMoment } from './table.ts';
+import { POLL_MS, repeatRead } from './watch.ts';
 
 interface TailOptions extends CommonFlags {
   readonly plugin?: string | undefined;
@@ -24,7 +25,6 @@ interface TailOptions extends CommonFlags {
 
 const LINES_DEFAULT = 20;
 const PAGE_ROWS = 500;
-const POLL_MS = 1000;
 /** Commits can become visible in another order than their rows were written. */
 const OVERLAP_MS = 10_000;
 
@@ -48,21 +48,9 @@ export async function tail(session: CliSession, options: TailOptions): Promise<n
     }
   };
   show((await source.first()).rows);
-  let lastError = '';
-  while (!interruption.aborted) {
-    await io.pause(POLL_MS, interruption);
-    if (interruption.aborted) break;
-    try {
-      show(await source.next());
-      lastError = '';
-    } catch (thrown) {
-      const error = toDuctileError(thrown);
-      if (!error.kind.retryable) throw error;
-      if (lastError !== error.message) printError(error, io, options.json === true);
-      lastError = error.message;
-    }
-  }
-  return 0;
+  await io.pause(POLL_MS, interruption);
+  const read = async (): Promise<void> => show(await source.next());
+  return repeatRead(io, interruption, { everyMs: POLL_MS, isJson: options.json === true, read });
 }
 
 /** Source of log lines. */

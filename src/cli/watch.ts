@@ -42,21 +42,39 @@ interface WatchRequest {
  * the service is unavailable.
  */
 export async function watchCommand(io: CliIo, request: WatchRequest): Promise<number> {
-  const interruption = io.interruption();
-  const print =
-    request.options.json !== true && io.isTTY ? makeScreen(io, request) : makeFeed(io, request);
+  const { options, intervalMs } = request;
+  const isJson = options.json === true;
+  const print = !isJson && io.isTTY ? makeScreen(io, request) : makeFeed(io, request);
+  const read = async (): Promise<void> => print(await request.look());
+  return repeatRead(io, io.interruption(), { everyMs: intervalMs, isJson, read });
+}
+
+interface RepeatedRead {
+  readonly everyMs: number;
+  readonly isJson: boolean;
+  /** Reads and prints. Returns true if there is more to read at once. */
+  readonly read: () => Promise<boolean | void>;
+}
+
+/** Repeats a read until Ctrl-C. While the service is unavailable, it prints each error once. */
+export async function repeatRead(
+  io: CliIo,
+  interruption: AbortSignal,
+  { everyMs, isJson, read }: RepeatedRead,
+): Promise<number> {
   let lastError = '';
   while (!interruption.aborted) {
     try {
-      print(await request.look());
+      const hasMore = await read();
       lastError = '';
+      if (hasMore === true) continue;
     } catch (thrown) {
       const error = toDuctileError(thrown);
       if (!error.kind.retryable) throw error;
-      if (lastError !== error.message) printError(error, io, request.options.json === true);
+      if (lastError !== error.message) printError(error, io, isJson);
       lastError = error.message;
     }
-    await io.pause(request.intervalMs, interruption);
+    await io.pause(everyMs, interruption);
   }
   return 0;
 }
@@ -110,7 +128,8 @@ function makeRowFeed(
   };
 }
 
-const POLL_MS = 1000;
+/** The time between two reads of new rows. */
+export const POLL_MS = 1000;
 
 interface FollowRequest {
   readonly definition: CommandDefinition;
@@ -125,26 +144,16 @@ interface FollowRequest {
  */
 export async function followPages(io: CliIo, request: FollowRequest): Promise<number> {
   const { options, input, look } = request;
-  const interruption = io.interruption();
   const print = makePagePrinter(io, request);
-  let lastError = '';
   let after = input;
-  while (!interruption.aborted) {
-    try {
-      const page = await look(after);
-      print(page);
-      after = { ...input, after: page['cursor'] };
-      lastError = '';
-      if (page['more'] === true) continue;
-    } catch (thrown) {
-      const error = toDuctileError(thrown);
-      if (!error.kind.retryable) throw error;
-      if (lastError !== error.message) printError(error, io, options.json === true);
-      lastError = error.message;
-    }
-    await io.pause(POLL_MS, interruption);
-  }
-  return 0;
+  const read = async (): Promise<boolean> => {
+    const page = await look(after);
+    print(page);
+    after = { ...input, after: page['cursor'] };
+    return page['more'] === true;
+  };
+  const isJson = options.json === true;
+  return repeatRead(io, io.interruption(), { everyMs: POLL_MS, isJson, read });
 }
 
 function makePagePrinter(

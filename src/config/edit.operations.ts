@@ -7,7 +7,7 @@ import { redact } from './effective.ts';
 import type { Finding } from './findings.ts';
 import { readConfig, type LoadOptions, type ConfigReading } from './load.ts';
 import { configInvalid, sentence } from './problem.ts';
-import { addressField, FILES_HERE } from './operations.ts';
+import { addressField, onFiles } from './operations.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation, type JsonOutput } from '../operation/define.ts';
 import { listConfigFindings, loadOptions } from './check.operations.ts';
@@ -46,9 +46,8 @@ export const setConfig = defineOperation({
   name: 'config.set',
   summary: 'Change one key in its file; comments stay, and an invalid result is refused.',
   effect: 'write',
-  isForRoot: true,
+  ...onFiles,
   scope: 'config:rw',
-  needs: 'files',
   input: z.strictObject({
     assignment: z
       .string()
@@ -58,7 +57,6 @@ export const setConfig = defineOperation({
   }),
   output: changed,
   errors: ['CONFIG_INVALID', 'CONFIG_NOT_FOUND', 'INPUT_INVALID'],
-  http: { absent: FILES_HERE },
   cli: {
     positionals: ['assignment'],
     examples: [
@@ -77,13 +75,11 @@ export const unsetConfig = defineOperation({
   name: 'config.unset',
   summary: 'Take one key, or one entry of a list, out of its file.',
   effect: 'write',
-  isForRoot: true,
+  ...onFiles,
   scope: 'config:rw',
-  needs: 'files',
   input: z.strictObject({ path: addressField, apply }),
   output: changed,
   errors: ['CONFIG_INVALID', 'CONFIG_NOT_FOUND', 'INPUT_INVALID'],
-  http: { absent: FILES_HERE },
   cli: {
     positionals: ['path'],
     examples: [
@@ -187,9 +183,8 @@ export const initConfig = defineOperation({
   name: 'config.init',
   summary: 'Write a configuration that works at once.',
   effect: 'write',
-  isForRoot: true,
+  ...onFiles,
   scope: 'config:rw',
-  needs: 'files',
   input: z.strictObject({
     directory: z.string().optional().describe('where; ~/.config/ductile unless given'),
     api: z
@@ -206,7 +201,6 @@ export const initConfig = defineOperation({
     next: z.array(z.string()).describe('commands to go on with'),
   }),
   errors: ['CONFIG_EXISTS', 'CONFIG_INVALID', 'INPUT_INVALID'],
-  http: { absent: FILES_HERE },
   cli: {
     positionals: ['directory'],
     paths: ['directory'],
@@ -265,9 +259,8 @@ export const backupConfig = defineOperation({
   name: 'config.backup',
   summary: 'Pack all files of the configuration into an archive.',
   effect: 'write',
-  isForRoot: true,
+  ...onFiles,
   scope: 'config:rw',
-  needs: 'files',
   input: z.strictObject({
     to: z.string().optional().describe('the archive; backup-<time>.tar.gz beside it unless given'),
   }),
@@ -277,7 +270,6 @@ export const backupConfig = defineOperation({
     outside: z.array(z.string()).describe('files that lie elsewhere and are not in the archive'),
   }),
   errors: ['ARCHIVE_INVALID', 'CONFIG_NOT_FOUND', 'INPUT_INVALID'],
-  http: { absent: FILES_HERE },
   cli: {
     paths: ['to'],
     flags: { to: '--to <file>' },
@@ -303,9 +295,8 @@ export const restoreConfig = defineOperation({
   name: 'config.restore',
   summary: 'Put the files of an archive in the place of the configuration, and lock them.',
   effect: 'destroy',
-  isForRoot: true,
+  ...onFiles,
   scope: 'config:rw',
-  needs: 'files',
   input: z.strictObject({ archive: z.string().describe('a file that `config backup` wrote') }),
   output: z.object({
     directory: z.string(),
@@ -315,7 +306,6 @@ export const restoreConfig = defineOperation({
     validation: findingsShape,
   }),
   errors: ['ARCHIVE_INVALID', 'CONFIG_INVALID', 'INPUT_INVALID'],
-  http: { absent: FILES_HERE },
   cli: {
     positionals: ['archive'],
     paths: ['archive'],

@@ -28,6 +28,8 @@ import { loadOptions } from './check.operations.ts';
 
 /** The reason why HTTP doesn't offer these operations. */
 export const FILES_HERE = 'it works on files, there where the command is given';
+/** The fields of operations that work only on files, where the command is typed. */
+export const onFiles = { isForRoot: true, needs: 'files', http: { absent: FILES_HERE } } as const;
 const tierShape = z.enum(['high', 'operational']);
 export const addressField = z
   .string()
@@ -37,9 +39,8 @@ export const lockConfig = defineOperation({
   name: 'config.lock',
   summary: 'Accept the files of the configuration and its plugins as they are now.',
   effect: 'write',
-  isForRoot: true,
+  ...onFiles,
   scope: 'config:rw',
-  needs: 'files',
   input: z.strictObject({}),
   output: z.object({
     manifest: z.string(),
@@ -49,7 +50,6 @@ export const lockConfig = defineOperation({
       .describe('the hashes of what each of them is'),
   }),
   errors: ['CONFIG_INVALID', 'CONFIG_NOT_FOUND'],
-  http: { absent: FILES_HERE },
   cli: { examples: ['ductile config lock', 'ductile config lock --dry-run'] },
   run(context) {
     const reading = readConfig(loadOptions(context));
@@ -138,9 +138,8 @@ export const getConfig = defineOperation({
   name: 'config.get',
   summary: 'Show one key, and where it is set.',
   effect: 'read',
-  isForRoot: true,
+  ...onFiles,
   scope: 'config:ro',
-  needs: 'files',
   input: z.strictObject({ path: addressField }),
   output: z.object({
     key: z.string(),
@@ -148,7 +147,6 @@ export const getConfig = defineOperation({
     source: z.string().describe('file, line and column, or `default`'),
   }),
   errors: ['CONFIG_INVALID', 'CONFIG_NOT_FOUND', 'INPUT_INVALID'],
-  http: { absent: FILES_HERE },
   cli: {
     positionals: ['path'],
     examples: ['ductile config get service.max_workers', 'ductile config get plugin:echo.enabled'],
@@ -194,15 +192,13 @@ export const diffConfig = defineOperation({
   name: 'config.diff',
   summary: 'Compare the configuration with what was locked and what is active, or with a backup.',
   effect: 'read',
-  isForRoot: true,
+  ...onFiles,
   scope: 'config:ro',
-  needs: 'files',
   input: z.strictObject({
     backup: z.string().optional().describe('an archive that `config backup` wrote'),
   }),
   output: diffShape,
   errors: ['ARCHIVE_INVALID', 'CONFIG_INVALID', 'CONFIG_NOT_FOUND', 'INPUT_INVALID'],
-  http: { absent: FILES_HERE },
   cli: {
     paths: ['backup'],
     examples: ['ductile config diff', 'ductile config diff --backup config.tar.gz'],

@@ -1,6 +1,6 @@
 /** Operations whose work is done in `extras/`. */
 import { DuctileError } from '../base/errors.ts';
-import { FILES_HERE } from '../config/operations.ts';
+import { FILES_HERE, onFiles } from '../config/operations.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import {
@@ -56,13 +56,11 @@ export const makePlugin = defineOperation({
   name: 'plugin.new',
   summary: 'Make a plugin that works at once, to be changed into yours.',
   effect: 'write',
-  isForRoot: true,
+  ...onFiles,
   scope: 'config:rw',
-  needs: 'files',
   input: newPluginInput,
   output: newPluginOutput,
   errors: ['INPUT_INVALID', 'PLUGIN_EXISTS'],
-  http: { absent: FILES_HERE },
   cli: {
     positionals: ['plugin'],
     paths: ['dir'],
@@ -80,13 +78,11 @@ export const testPlugin = defineOperation({
   summary: 'Run a plugin as the runtime would, and say how it keeps to the protocol.',
   // It runs the program in that directory.
   effect: 'write',
-  isForRoot: true,
+  ...onFiles,
   scope: 'config:rw',
-  needs: 'files',
   input: testPluginInput,
   output: testPluginOutput,
   errors: ['INPUT_INVALID', 'PLUGIN_NOT_FOUND', 'SPAWNER_FAILED'],
-  http: { absent: FILES_HERE },
   cli: {
     positionals: ['directory'],
     paths: ['directory'],
