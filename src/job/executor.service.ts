@@ -7,7 +7,6 @@ import type { Generation } from '../engine/generation.ts';
 import type { Closing } from '../ledger/commit.ts';
 import { followDeath, followSuccess, noConsequences } from '../pipeline/follow-job.ts';
 import type { FollowRules, SignalConsequences } from '../pipeline/follow-rules.ts';
-import { createDoneArrival, createFailedArrival } from '../pipeline/run/run.ts';
 import { findPluginCommand, type Plugin } from '../plugin/catalog.ts';
 import type { ProcessEnd } from '../plugin/process.ts';
 import { decodeResponse, type Reply } from '../plugin/protocol.ts';
@@ -163,20 +162,16 @@ export function closeAttempt(attempt: EndedAttempt, input: ClosingRules): Closin
   if (reply.kind === 'ok') {
     const state = toStateChange(plugin, job.command, reply);
     const events = addResult(reply.events, reply.result);
-    const followed = followSuccess(job, { ...reply, events }, input.rules, input.nowMs, input.mask);
     const payloads = events.map(({ payload }) => payload);
+    const followed = followSuccess(job, { ...reply, events }, input.rules, input.nowMs, input.mask);
     return {
       ...closing,
       ...followed,
       ...(state === undefined ? {} : { state }),
-      ...createDoneArrival(job, payloads, reply.result),
+      ...(job.branchId === null ? {} : { output: { events: payloads, result: reply.result } }),
     };
   }
-  return {
-    ...closing,
-    ...followEnding(job, ending, report.error, input),
-    ...createFailedArrival(job, ending, report.error),
-  };
+  return { ...closing, ...followEnding(job, ending, report.error, input) };
 }
 
 /** Drafts what follows from a final end that is neither a success nor a cancellation. */
@@ -315,8 +310,7 @@ function closeUnstarted(
   const policy = { maxAttempts, backoffBaseMs: job.backoffMs ?? backoffBaseMs };
   const ending = endAsFailed(job, report, failure, policy, Math.random());
   const consequences = followEnding(job, ending, error, { rules, nowMs: Date.now() });
-  const arriving = createFailedArrival(job, ending, error);
-  return { job, claimToken: job.claimToken, report, ending, ...consequences, ...arriving };
+  return { job, claimToken: job.claimToken, report, ending, ...consequences };
 }
 
 /** Closes an attempt that failed because the spawner died or Ductile has a defect. It isn't charged. */

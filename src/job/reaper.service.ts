@@ -8,7 +8,6 @@ import type { Closing, Settlement } from '../ledger/commit.ts';
 import type { DirectiveClosing } from '../ledger/directive-work.ts';
 import { followDeath, noConsequences } from '../pipeline/follow-job.ts';
 import type { FollowRules } from '../pipeline/follow-rules.ts';
-import { createFailedArrival } from '../pipeline/run/run.ts';
 import { replayType } from '../signal/replay-directives.ts';
 import type { TenantPool } from '../tenant/tenants.ts';
 import { createBareReport, type AttemptCause } from './attempt.ts';
@@ -252,7 +251,6 @@ function closeUnrunnable(job: Job, error: string, rules: FollowRules): Closing {
     report: createBareReport('failed', 'spawn', error),
     ending,
     ...followDeath(job, { ...ending, error }, rules, Date.now()),
-    ...createFailedArrival(job, ending, error),
   };
 }
 
@@ -281,7 +279,6 @@ function closeCrashed(
     report: createBareReport('crashed', cause, error),
     ending,
     ...consequences,
-    ...createFailedArrival(job, ending, error),
   };
 }
 

@@ -7,7 +7,6 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { followDeath } from '../pipeline/follow-job.ts';
 import type { FollowRules } from '../pipeline/follow-rules.ts';
 import { mergeRunEvents, noRunEvents } from '../pipeline/run/changes.ts';
-import { createFailedArrival } from '../pipeline/run/run.ts';
 import type { RunStart } from '../pipeline/run/types.ts';
 import { createBareReport, type AttemptReport } from './attempt.ts';
 import { isTerminal, type Job } from './job.ts';
@@ -141,13 +140,11 @@ function replaceRefused(
 ): Closing[] {
   if (verdict === 'cancelled') {
     const error = closing.report.error ?? 'cancelled while it ran';
-    const ending = endAsCancelled(closing.job);
     return [
       {
         ...withoutConsequences(closing),
         report: { ...closing.report, status: 'cancelled', cause: 'cancelled', error },
-        ending,
-        ...createFailedArrival(closing.job, ending, error),
+        ending: endAsCancelled(closing.job),
       },
     ];
   }
@@ -168,7 +165,6 @@ function closeFailed(closing: Closing, report: AttemptReport, rules: FollowRules
     report,
     ending,
     ...followDeath(job, end, rules, Date.now()),
-    ...createFailedArrival(job, ending, report.error),
   };
 }
 

@@ -11,7 +11,7 @@ import type {
   StateChange,
   SettleVerdict,
 } from '../job/types.ts';
-import type { Arrival } from '../pipeline/run/run.ts';
+import type { JobOutput } from '../pipeline/run/run.ts';
 import type { Followers, RunDraft, RunCommitEvents, RunStart } from '../pipeline/run/types.ts';
 import type { SignalDraft } from '../signal/signal.ts';
 
@@ -41,8 +41,8 @@ export interface Closing {
   readonly signals: readonly SignalDraft[];
   readonly jobs: readonly JobDraft[];
   readonly runs?: readonly RunDraft[];
-  /** The step's result for its branch. Without it, the ending decides. */
-  readonly arrival?: Arrival;
+  /** For the branch that waits for the job (default: no events, no result). */
+  readonly output?: JobOutput;
   /** Returns the jobs and runs that follow when this end opens or closes the breaker of its command. */
   readonly followBreaker?: (signal: SignalDraft) => Followers;
 }

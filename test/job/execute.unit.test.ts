@@ -137,7 +137,7 @@ describe('an attempt', () => {
     const closing = await world.execute(makeClaimedJob({ ...step, payload: '{"own":3}' }));
     expect(world.baseReads).toEqual(['run:1']);
     expect(world.runs[0]?.request).toMatchObject({ payload: { own: 3, shared: 1 } });
-    expect(closing).toHaveProperty('arrival');
+    expect(closing).toHaveProperty('output');
   });
 
   test('may use the API until its process has ended, and its secrets are masked', async () => {

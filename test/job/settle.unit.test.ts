@@ -50,7 +50,7 @@ function success(id: string, branchId: string | null = null): Closing {
     state: { kind: 'merge', value: '{}' },
     signals: [],
     jobs: [{ id: `${id}-next` } as Closing['jobs'][number]],
-    ...(branchId === null ? {} : { arrival: { kind: 'done', events: [], result: null } }),
+    ...(branchId === null ? {} : { output: { events: [], result: null } }),
   };
 }
 
@@ -135,11 +135,10 @@ test('a job that was asked to stop ends as cancelled, with its history and witho
       ending: { status: 'cancelled' },
       signals: [],
       jobs: [],
-      arrival: { kind: 'failed', reason: 'cancelled', error: 'cancelled while it ran' },
     },
     { report: { error: 'its own' } },
   ]);
-  expect(again.map((one) => 'state' in one)).toEqual([false, false]);
+  expect(again.map((one) => 'state' in one || 'output' in one)).toEqual([false, false]);
   expect([...settled.verdicts.values()]).toEqual(['settled', 'settled', 'settled']);
   expect(idsOf(settled.written)).toEqual(['b', 'a', 'c']);
   expect(settled.enqueued.map(({ jobId }) => jobId)).toEqual(
@@ -164,10 +163,10 @@ test('a job whose state would be too large fails for good and is reported as dea
       ending: { status: 'failed', reason: 'state_too_large', retryCount: 1, delayMs: 0 },
       signals: [{ type: 'job.dead', subjectId: 'a' }],
       jobs: [],
-      arrival: { kind: 'failed' },
     },
   ]);
   expect(offers[1]?.[0]).not.toHaveProperty('state');
+  expect(offers[1]?.[0]).not.toHaveProperty('output');
 });
 
 test('a job that was also asked to stop ends as cancelled after all', async () => {

@@ -9,16 +9,9 @@ import type { Graph } from '../../src/pipeline/language/graph.ts';
 import { cases, makePlay, name } from './arbitrary.ts';
 import { foreach, task } from './graphs.ts';
 import { firstOf, lay, meaningOf, type Meaning, type Play } from './model.ts';
-import {
-  advanceAll,
-  claimSteps,
-  define,
-  findRun,
-  start,
-  withArrival,
-} from '../support/ledger/runs.ts';
+import { advanceAll, claimSteps, define, done, findRun, start } from '../support/ledger/runs.ts';
 import { databases, openBench, type Kind } from '../support/ledger/bench.ts';
-import { fail, succeed } from '../support/ledger/drafts.ts';
+import { fail } from '../support/ledger/drafts.ts';
 
 const runsOf: Readonly<Record<Kind, number>> = { sqlite: 100, postgres: 40 };
 const ID_LENGTH = 36;
@@ -42,7 +35,12 @@ async function askedOf(ledger: Ledger, job: ClaimedJob): Promise<StepRequest> {
 
 function conclude(job: ClaimedJob, play: Play): Closing {
   const arrival = play(job.stepId ?? '', pathOf(job.branchId ?? ''));
-  return withArrival(arrival.kind === 'done' ? succeed(job) : fail(job), arrival);
+  if (arrival.kind === 'done') return done(job, arrival.result, arrival.events);
+  const { ending, report, ...closing } = fail(job);
+  // Only a timeout is a failure of the model.
+  expect(arrival.reason).toBe('timeout');
+  const { error } = arrival;
+  return { ...closing, ending: { ...ending, status: 'timed_out' }, report: { ...report, error } };
 }
 
 /** Settles jobs in the order and the groups that the numbers choose. */

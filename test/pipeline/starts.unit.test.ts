@@ -2,7 +2,7 @@
 import { describe, expect, test, vi } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { makeLogger } from '../../src/base/log.ts';
-import { createDoneArrival, createFailedArrival } from '../../src/pipeline/run/run.ts';
+import { createJobArrival } from '../../src/pipeline/run/run.ts';
 import { makeBasePayloads } from '../../src/job/run-plugin.service.ts';
 import { followDeath, followPluginEvents } from '../../src/pipeline/follow-job.ts';
 import { type Pipeline, createPipelineMatcher } from '../../src/pipeline/language/pipeline.ts';
@@ -121,7 +121,7 @@ describe('an event', () => {
   });
 });
 
-describe('to a branch', () => {
+describe('the end of a job', () => {
   const job = makeClaimedJob({ branchId: 'branch' });
   const ended = (status: Ending['status'], reason: string | null): Ending => ({
     ...endAsSucceeded(job),
@@ -129,12 +129,14 @@ describe('to a branch', () => {
     reason,
   });
 
-  test('only the end of its own job is reported', () => {
-    expect(createDoneArrival(job, [{ n: 1 }], 'done')).toEqual({
-      arrival: { kind: 'done', events: [{ n: 1 }], result: 'done' },
+  test('that succeeded gives its branch the events and the result', () => {
+    const output = { events: [{ n: 1 }], result: 'done' };
+    expect(createJobArrival(endAsSucceeded(job), null, output)).toEqual({
+      kind: 'done',
+      ...output,
     });
-    expect(createDoneArrival(makeClaimedJob(), [], 'done')).toEqual({});
-    expect(createFailedArrival(makeClaimedJob(), ended('dead', null), 'broken')).toEqual({});
+    const none = { kind: 'done', events: [], result: null };
+    expect(createJobArrival(endAsSucceeded(job), null)).toEqual(none);
   });
 
   test.each([
@@ -143,16 +145,10 @@ describe('to a branch', () => {
     [ended('dead', 'crashes_exhausted'), 'crashes_exhausted'],
     [ended('timed_out', 'retries_exhausted'), 'timeout'],
     [endAsCancelled(job), 'cancelled'],
-  ])('$0.status by $0.reason halts it by %s', (ending, reason) => {
-    expect(createFailedArrival(job, ending, 'broken').arrival).toEqual({
-      kind: 'failed',
-      reason,
-      error: 'broken',
-    });
-  });
-
-  test('nothing is reported while its job is tried again', () => {
-    expect(createFailedArrival(job, ended('queued', null), 'broken')).toEqual({});
+  ])('$0.status by $0.reason halts its branch by %s', (ending, reason) => {
+    expect(createJobArrival(ending, 'broken')).toEqual({ kind: 'failed', reason, error: 'broken' });
+    const error = `the job is ${ending.status}`;
+    expect(createJobArrival(ending, null)).toEqual({ kind: 'failed', reason, error });
   });
 });
 

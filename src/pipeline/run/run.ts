@@ -1,7 +1,6 @@
 import type { Timestamp } from '../../base/clock.ts';
 import type { Json, JsonObject } from '../../base/json.ts';
 import type { NodeId, NodeKind } from '../language/graph.ts';
-import { isTerminal, type Job } from '../../job/job.ts';
 import type { Ending } from '../../job/outcome.ts';
 import { haltReasonOf, type HaltReason } from './halt.ts';
 
@@ -298,16 +297,20 @@ export interface BranchStart {
   readonly isWhole: boolean;
 }
 
-/** The part of a closing that is for the branch which waits for the job. Empty if no branch does. */
-type JobArrival = { readonly arrival?: Arrival };
-
-export function createDoneArrival(job: Job, events: readonly Json[], result: Json): JobArrival {
-  return job.branchId === null ? {} : { arrival: { kind: 'done', events, result } };
+/** The output of a succeeded job for the branch that waits for it. */
+export interface JobOutput {
+  /** The payloads of its events. */
+  readonly events: readonly Json[];
+  readonly result: Json;
 }
 
-/** While the job is retried, its branch keeps waiting. */
-export function createFailedArrival(job: Job, ending: Ending, error: string | null): JobArrival {
-  if (job.branchId === null || !isTerminal(ending.status)) return {};
+/** Creates the arrival for the branch whose job ended for good. */
+export function createJobArrival(
+  ending: Ending,
+  error: string | null,
+  output?: JobOutput,
+): Arrival {
+  if (ending.status === 'succeeded') return { kind: 'done', events: [], result: null, ...output };
   const reason = haltReasonOf(ending);
-  return { arrival: { kind: 'failed', reason, error: error ?? `the job is ${ending.status}` } };
+  return { kind: 'failed', reason, error: error ?? `the job is ${ending.status}` };
 }

@@ -1,7 +1,6 @@
 import { limits } from '../../base/limits.ts';
 import { parseJson } from '../../base/parse-json.ts';
 import { isTerminal, type Job } from '../../job/job.ts';
-import type { Ending } from '../../job/outcome.ts';
 import type { Closing } from '../../ledger/commit.ts';
 import {
   defineRows,
@@ -31,8 +30,8 @@ import {
 } from './changes.ts';
 import { closeRuns, emitApprovalSignals } from './end.sql.ts';
 import { loadBranches, loadLockedBranches, toBranch, toRun } from './load-branch.sql.ts';
-import { haltReasonOf, type HaltReason } from './halt.ts';
-import type { Arrival, BlockKind } from './run.ts';
+import type { HaltReason } from './halt.ts';
+import { createJobArrival, type Arrival, type BlockKind } from './run.ts';
 import type { RunCommitEvents } from './types.ts';
 import { insertFailures } from './advancement.sql.ts';
 import { flushChanges } from './write-run.sql.ts';
@@ -80,18 +79,10 @@ export async function advanceAfterJobs(
   return { ...noRunEvents, advancing: true, failures };
 }
 
-function toJobArrival(closing: Closing): JobArrival[] {
-  const { job, ending, report } = closing;
+function toJobArrival({ job, ending, report, output }: Closing): JobArrival[] {
   const { runId, branchId } = job;
   if (runId === null || branchId === null || !isTerminal(ending.status)) return [];
-  const error = report.error ?? `the job is ${ending.status}`;
-  const arrival = closing.arrival ?? toArrival(ending, error);
-  return [{ job, runId, branchId, arrival }];
-}
-
-function toArrival(ending: Ending, error: string): Arrival {
-  if (ending.status === 'succeeded') return { kind: 'done', events: [], result: null };
-  return { kind: 'failed', reason: haltReasonOf(ending), error };
+  return [{ job, runId, branchId, arrival: createJobArrival(ending, report.error, output) }];
 }
 
 async function advanceAll(

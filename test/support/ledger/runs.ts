@@ -6,7 +6,7 @@ import type { Closing } from '../../../src/ledger/commit.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import type { RunDraft, AdvanceResult } from '../../../src/pipeline/run/types.ts';
 import type { Graph, Node } from '../../../src/pipeline/language/graph.ts';
-import type { Arrival, Branch, Run } from '../../../src/pipeline/run/run.ts';
+import type { Branch, Run } from '../../../src/pipeline/run/run.ts';
 import { graph as makeGraph } from '../../pipeline/graphs.ts';
 import { beat, claimable, request, succeed } from './drafts.ts';
 
@@ -51,11 +51,7 @@ export async function start(
 
 /** Closes an attempt as succeeded, with a result or events for its branch. */
 export function done(job: ClaimedJob, result: Json = null, events: readonly Json[] = []): Closing {
-  return withArrival(succeed(job), { kind: 'done', events, result });
-}
-
-export function withArrival(closing: Closing, arrival: Arrival): Closing {
-  return { ...closing, arrival };
+  return { ...succeed(job), output: { events, result } };
 }
 
 /** Claims all ready jobs of a graph's plugins. */
