@@ -106,8 +106,12 @@ function hasConsequences(closing: Closing): boolean {
 }
 
 /** True if the end of the job starts runs or advances a branch. */
-function affectsRuns({ job, ending, runs }: Closing): boolean {
-  if (runs !== undefined && runs.length > 0) return true;
+function affectsRuns(closing: Closing): boolean {
+  return (closing.runs ?? []).length > 0 || endsStep(closing);
+}
+
+/** True if a branch waits for the job, and the job ended for good. */
+function endsStep({ job, ending }: Closing): boolean {
   return job.branchId !== null && isTerminal(ending.status);
 }
 
@@ -216,24 +220,15 @@ async function moveRuns(
   tx: Transaction,
   { closed, repeated, runs }: RunMoves,
 ): Promise<RunCommitEvents> {
-  const { events: started } = await createRuns(tx, runs);
-  return mergeRunEvents([
-    started,
-    await advanceAfterJobs(tx, closed),
-    await recallMoves(tx, repeated),
-  ]);
-}
-
-async function recallMoves(
-  tx: Transaction,
-  repeated: readonly Closing[],
-): Promise<RunCommitEvents> {
-  const moving = repeated.filter(affectsRuns);
-  if (moving.length === 0) return noRunEvents;
-  return await recallEvents(
-    tx,
-    moving.flatMap(({ job, runs = [] }) => [job.runId ?? [], runs.map(({ id }) => id)].flat()),
-  );
+  const events: RunCommitEvents[] = [];
+  if (runs.length > 0) events.push((await createRuns(tx, runs)).events);
+  const moving = closed.filter(endsStep);
+  if (moving.length > 0) events.push(await advanceAfterJobs(tx, moving));
+  const recalled = repeated.filter(affectsRuns).flatMap(({ job, runs: started = [] }) => {
+    return [job.runId ?? [], started.map(({ id }) => id)].flat();
+  });
+  if (recalled.length > 0) events.push(await recallEvents(tx, recalled));
+  return events.length === 0 ? noRunEvents : mergeRunEvents(events);
 }
 
 const closeUnderFence = defineRows({

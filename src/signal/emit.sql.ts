@@ -88,10 +88,8 @@ async function startAll(
   );
   const jobs = followers.flatMap((one) => one.jobs);
   if (jobs.length > 0) await enqueueJobs(tx, { jobs });
-  const { events } = await createRuns(
-    tx,
-    followers.flatMap(({ runs }) => runs),
-  );
+  const runs = followers.flatMap((one) => one.runs);
+  const events = runs.length === 0 ? noRunEvents : (await createRuns(tx, runs)).events;
   return { ...events, queued: events.queued || jobs.length > 0 };
 }
 

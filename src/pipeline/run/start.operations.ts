@@ -285,7 +285,7 @@ async function waitAndShow(
   );
   const run = await coverForCaller(context, found);
   const shown = { duplicate: false, ...showWithFirstJob(run, started) };
-  if (!isRunOver(run.status)) {
+  if (run.completedAt === null) {
     const waits = await readWaitingFor(engine.ledger, [run]);
     const unfinished = { ...shown, waiting_for: waits.get(run.id) ?? null };
     if (isStill) return { ...unfinished, timeout_exceeded: false };
