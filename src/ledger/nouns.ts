@@ -85,7 +85,7 @@ import {
   recordInstallationError,
 } from '../package/installation.sql.ts';
 import { releaseBranch, claimBranches } from '../pipeline/run/claim-branch.sql.ts';
-import { findGraph, readBase, readContext } from '../pipeline/run/load-branch.sql.ts';
+import { findGraph, readBase, readContext } from '../pipeline/run/load-run.sql.ts';
 import { findRetryFromRefusal } from '../pipeline/run/retry-from.sql.ts';
 import {
   readRunPage,

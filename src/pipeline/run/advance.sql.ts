@@ -20,7 +20,7 @@ import {
   type LoadedBranch,
   type RunRow,
 } from './changes.ts';
-import { findGraph, loadBranches, toBranch } from './load-branch.sql.ts';
+import { findGraph, loadBranches, toBranch } from './load-run.sql.ts';
 import { FROM_RUN_START, FROM_RUN_START_AGAIN, type Arrival } from './run.ts';
 import {
   failBranch,

@@ -23,7 +23,7 @@ import {
   type BranchRow,
   type RunRow,
 } from './changes.ts';
-import { loadBranches, readRuns } from './load-branch.sql.ts';
+import { loadBranches, readRuns } from './load-run.sql.ts';
 import type { HaltReason } from './halt.ts';
 import { failBranch, lockBranches, writeChanges } from './settle-branch.sql.ts';
 import type {

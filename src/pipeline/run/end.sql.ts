@@ -8,7 +8,7 @@ import { hasWaitingBranch, isAdminOnly } from '../../signal/signal.sql.ts';
 import type { Graph, Handler } from '../language/graph.ts';
 import { stepKeyOf } from './apply.ts';
 import type { ApprovalWait, BranchChanges, BranchDraft, RunEnd, RunRow } from './changes.ts';
-import { findGraph } from './load-branch.sql.ts';
+import { findGraph } from './load-run.sql.ts';
 import type { Followers } from './types.ts';
 import { flushChanges, insertRoots, insertRuns } from './write-run.sql.ts';
 

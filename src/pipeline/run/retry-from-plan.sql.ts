@@ -11,7 +11,7 @@ import {
   type IsDropped,
   type RunRows,
 } from './copy.sql.ts';
-import { findGraph } from './load-branch.sql.ts';
+import { findGraph } from './load-run.sql.ts';
 import type { BlockKind } from './run.ts';
 import { listAfterBlock, listInsideBlock, listReachable } from './walk.ts';
 

@@ -7,7 +7,7 @@ import type { NodeId } from '../language/graph.ts';
 import { failWith, runNotFound } from './change.sql.ts';
 import type { BranchRow, RunRow } from './changes.ts';
 import { branchRowsOf, forEachSlice, type Slice } from './copy.sql.ts';
-import { toBranch, toRun } from './load-branch.sql.ts';
+import { toBranch, toRun } from './load-run.sql.ts';
 import { planRetryFrom, type ReopenedBlock, type RetryFromPlan } from './retry-from-plan.sql.ts';
 import type { RetryFromRefusal, Revival } from './types.ts';
 

@@ -7,7 +7,7 @@ import type { Signal } from '../../signal/signal.ts';
 import { toSignal } from '../../signal/signal.sql.ts';
 import type { Graph } from '../language/graph.ts';
 import type { BranchRow } from './changes.ts';
-import { toBranch, toRun, toStep } from './load-branch.sql.ts';
+import { toBranch, toRun, toStep } from './load-run.sql.ts';
 import type { Run, RunStatus, Step } from './run.ts';
 import type { BranchFilter, RunFilter, RunPageFilter, StepFilter, StepJob } from './types.ts';
 import { parseSignalNote } from './walk.ts';

@@ -29,7 +29,7 @@ import {
   type RunRow,
 } from './changes.ts';
 import { closeRuns, emitApprovalSignals } from './end.sql.ts';
-import { loadBranches, loadLockedBranches, toBranch, toRun } from './load-branch.sql.ts';
+import { loadBranches, loadLockedBranches, toBranch, toRun } from './load-run.sql.ts';
 import type { HaltReason } from './halt.ts';
 import { createJobArrival, type Arrival, type BlockKind } from './run.ts';
 import type { RunCommitEvents } from './types.ts';

@@ -15,7 +15,7 @@ import {
   type BranchRow,
   type RunRow,
 } from './changes.ts';
-import { findGraph, loadBranches, readRuns } from './load-branch.sql.ts';
+import { findGraph, loadBranches, readRuns } from './load-run.sql.ts';
 import type { RunStatus } from './run.ts';
 import { writeChanges } from './settle-branch.sql.ts';
 import type { RunCommitEvents, RunDraft, RunStart } from './types.ts';
