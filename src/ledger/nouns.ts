@@ -85,16 +85,20 @@ import {
   recordInstallationError,
 } from '../package/installation.sql.ts';
 import { releaseBranch, claimBranches } from '../pipeline/run/claim-branch.sql.ts';
-import { findGraph, readBase, readContext } from '../pipeline/run/load-run.sql.ts';
+import {
+  findGraph,
+  findRun,
+  listBranches,
+  listSteps,
+  readBase,
+  readContext,
+} from '../pipeline/run/load-run.sql.ts';
 import { findRetryFromRefusal } from '../pipeline/run/retry-from.sql.ts';
 import {
   readRunPage,
-  findRun,
-  listBranches,
   listWaitingSteps,
   listApprovalSteps,
   listRuns,
-  listSteps,
   listWaitedSignals,
   storeDefinitions,
   findStepSignal,

@@ -9,8 +9,10 @@ import {
   type Session,
   type Transaction,
 } from '../../ledger/dialect.ts';
+import { WhereClause } from '../../ledger/where.ts';
 import { int, text, textOrNull, intOrNull } from '../../ledger/row.ts';
 import type { BlockKind, BranchStatus, RunStatus, Step, StepStatus } from './run.ts';
+import type { BranchFilter, StepFilter } from './types.ts';
 import type { HaltReason } from './halt.ts';
 import { baseKeyOf, type BranchRow, type LoadedBranch, type RunRow } from './changes.ts';
 
@@ -249,6 +251,47 @@ const selectContext = defineRows({
       `select c.id, c.accumulated_json from ${d.table('event_context')} c where c.id = ${r('id')}`,
     )}`,
 });
+
+export async function findRun(session: Session, id: string): Promise<RunRow | undefined> {
+  const [row] = await session.run(
+    `select * from ${session.dialect.table('pipeline_runs')} where id = ?`,
+    [id],
+  );
+  return row === undefined ? undefined : toRun(row);
+}
+
+/** Lists branches in the order of ids: a parent before its branches, these in the order of the block. */
+export async function listBranches(session: Session, filter: BranchFilter): Promise<BranchRow[]> {
+  const { runId, parentId, status, afterId } = filter;
+  const above = parentId ?? runId;
+  const where = new WhereClause().and('id >= ? and id < ?', above, `${above}~`);
+  where.equals({ run_id: runId, parent_id: parentId, status });
+  if (filter.open === true) where.and('completed_at is null');
+  if (afterId !== undefined) where.and('id > ?', afterId);
+  const rows = await session.run(
+    `select * from ${session.dialect.table('run_branches')} where ${where.text}
+      order by id limit ?`,
+    [...where.values, filter.limit],
+  );
+  return rows.map(toBranch);
+}
+
+export async function listSteps(session: Session, filter: StepFilter): Promise<Step[]> {
+  const { runId, branchId, node, status, afterId } = filter;
+  const where = new WhereClause().equals({ run_id: runId, branch_id: branchId, node });
+  // The exact condition of the partial index, so that the database uses it.
+  if (status === 'waiting') where.and(isWaiting);
+  else where.equals({ status });
+  if (afterId !== undefined) where.and('id > ?', afterId);
+  const rows = await session.run(
+    `select * from ${session.dialect.table('run_steps')} where ${where.text} order by id limit ?`,
+    [...where.values, filter.limit],
+  );
+  return rows.map(toStep);
+}
+
+/** The exact condition of the partial index of waiting steps. */
+export const isWaiting = `status = 'waiting'`;
 
 export function toRun(row: Row): RunRow {
   return {

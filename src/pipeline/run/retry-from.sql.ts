@@ -7,7 +7,7 @@ import type { NodeId } from '../language/graph.ts';
 import { failWith, runNotFound } from './change.sql.ts';
 import type { BranchRow, RunRow } from './changes.ts';
 import { branchRowsOf, forEachSlice, type Slice } from './copy.sql.ts';
-import { toBranch, toRun } from './load-run.sql.ts';
+import { findRun, toBranch } from './load-run.sql.ts';
 import { planRetryFrom, type ReopenedBlock, type RetryFromPlan } from './retry-from-plan.sql.ts';
 import type { RetryFromRefusal, Revival } from './types.ts';
 
@@ -37,12 +37,9 @@ export async function findRetryFromRefusal(
   runId: string,
   step: NodeId,
 ): Promise<RetryFromRefusal | undefined> {
-  const [row] = await session.run(
-    `select * from ${session.dialect.table('pipeline_runs')} where id = ?`,
-    [runId],
-  );
+  const run = await findRun(session, runId);
   const found =
-    row === undefined ? runNotFound(runId) : await findRetryFromPlan(session, toRun(row), step);
+    run === undefined ? runNotFound(runId) : await findRetryFromPlan(session, run, step);
   return 'status' in found && found.status === 'failed' ? found : undefined;
 }
 

@@ -6,19 +6,10 @@ import { formatOrder, WhereClause } from '../../ledger/where.ts';
 import type { Signal } from '../../signal/signal.ts';
 import { toSignal } from '../../signal/signal.sql.ts';
 import type { Graph } from '../language/graph.ts';
-import type { BranchRow } from './changes.ts';
-import { toBranch, toRun, toStep } from './load-run.sql.ts';
+import { isWaiting, toRun, toStep } from './load-run.sql.ts';
 import type { Run, RunStatus, Step } from './run.ts';
-import type { BranchFilter, RunFilter, RunPageFilter, StepFilter, StepJob } from './types.ts';
+import type { RunFilter, RunPageFilter, StepJob } from './types.ts';
 import { parseSignalNote } from './walk.ts';
-
-export async function findRun(session: Session, id: string): Promise<Run | undefined> {
-  const [row] = await session.run(
-    `select * from ${session.dialect.table('pipeline_runs')} where id = ?`,
-    [id],
-  );
-  return row === undefined ? undefined : toRun(row);
-}
 
 export async function listRuns(session: Session, filter: RunFilter): Promise<Run[]> {
   const where = new WhereClause().equals({
@@ -51,36 +42,6 @@ export async function listRuns(session: Session, filter: RunFilter): Promise<Run
   return rows.map(toRun);
 }
 
-/** Lists branches in the order of ids: a parent before its branches, these in the order of the block. */
-export async function listBranches(session: Session, filter: BranchFilter): Promise<BranchRow[]> {
-  const { runId, parentId, status, afterId } = filter;
-  const above = parentId ?? runId;
-  const where = new WhereClause().and('id >= ? and id < ?', above, `${above}~`);
-  where.equals({ run_id: runId, parent_id: parentId, status });
-  if (filter.open === true) where.and('completed_at is null');
-  if (afterId !== undefined) where.and('id > ?', afterId);
-  const rows = await session.run(
-    `select * from ${session.dialect.table('run_branches')} where ${where.text}
-      order by id limit ?`,
-    [...where.values, filter.limit],
-  );
-  return rows.map(toBranch);
-}
-
-export async function listSteps(session: Session, filter: StepFilter): Promise<Step[]> {
-  const { runId, branchId, node, status, afterId } = filter;
-  const where = new WhereClause().equals({ run_id: runId, branch_id: branchId, node });
-  // The exact condition of the partial index, so that the database uses it.
-  if (status === 'waiting') where.and(isWaiting);
-  else where.equals({ status });
-  if (afterId !== undefined) where.and('id > ?', afterId);
-  const rows = await session.run(
-    `select * from ${session.dialect.table('run_steps')} where ${where.text} order by id limit ?`,
-    [...where.values, filter.limit],
-  );
-  return rows.map(toStep);
-}
-
 export async function listWaitedSignals(session: Session, runId: string): Promise<string[]> {
   const rows = await session.run(
     `select note from ${session.dialect.table('run_steps')} where run_id = ? and kind = 'wait'`,
@@ -88,9 +49,6 @@ export async function listWaitedSignals(session: Session, runId: string): Promis
   );
   return rows.flatMap((row) => parseSignalNote(textOrNull(row, 'note')) ?? []);
 }
-
-/** The exact condition of the partial index of waiting steps. */
-const isWaiting = `status = 'waiting'`;
 
 export const awaitsApproval = `s.${isWaiting} and s.kind = 'approve'`;
 
