@@ -1,13 +1,14 @@
-import { createHash } from 'node:crypto';
 import { makeId } from '../../base/ids.ts';
-import type { Json, JsonObject } from '../../base/json.ts';
+import { compact, type Json, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
-import type { Job, JobDraft, SubmittedBy } from '../../job/job.ts';
+import type { Job, JobDraft } from '../../job/job.ts';
 import { advance } from './advance.ts';
 import {
   baseKeyOf,
+  draftRunJob,
   newBranch,
   notPaused,
+  stepKeyOf,
   type BranchChanges,
   type BranchDraft,
   type BranchRow,
@@ -114,39 +115,21 @@ function startTask(
       : addContext(changes, run.pipeline, branch.eventContextId, landing.node, landing.context);
   const isFirst = branch.id === run.id && branch.jobId === null;
   const job: JobDraft = {
+    ...draftRunJob(run, node, branch.jobId, eventContextId),
     id: isFirst ? run.firstJobId : makeId(),
-    plugin: node.plugin,
-    command: node.command,
     payload: JSON.stringify(landing.input),
-    submittedBy: run.submittedBy as SubmittedBy,
-    actor: run.actor,
-    maxAttempts: node.maxAttempts ?? limits.attemptsMax,
-    ...optional('parentJobId', branch.jobId ?? run.parentJobId),
-    ...optional('sourceEventId', isFirst ? run.sourceEventId : null),
-    rootJobId: run.rootJobId,
     idempotencyKey: stepKeyOf(run.lineage, branch.path, landing.node),
-    hops: run.hops,
-    runtimeCaused: run.runtimeCaused,
-    ...optional('eventContextId', eventContextId),
     run: { id: run.id, branchId: branch.id, stepId: landing.node },
-    ...optional('baseKey', baseKeyOf(stopped)),
-    ...optional('dependencyKey', landing.dependency),
-    ...optional('timeoutMs', node.timeoutMs),
-    ...optional('backoffMs', node.backoffBaseMs),
+    ...compact({
+      sourceEventId: isFirst ? (run.sourceEventId ?? undefined) : undefined,
+      baseKey: baseKeyOf(stopped),
+      dependencyKey: landing.dependency,
+      timeoutMs: node.timeoutMs,
+      backoffMs: node.backoffBaseMs,
+    }),
   };
   changes.addJob(job);
   changes.addBranch({ ...stopped, status: 'running', jobId: job.id, eventContextId }, isNew);
-}
-
-/**
- * Returns the idempotency key of a step's job. It is the same for every attempt at the same step of
- * the same element, even in a revived run.
- */
-export function stepKeyOf(lineage: string, path: string, node: string): string {
-  return createHash('sha256')
-    .update(JSON.stringify([lineage, path, node]))
-    .digest('hex')
-    .slice(0, 32);
 }
 
 function addContext(
@@ -158,15 +141,9 @@ function addContext(
 ): string {
   const id = makeId();
   const accumulated = JSON.stringify(context);
-  changes.contexts.push({ id, ...optional('parentId', parentId), pipeline, stepId, accumulated });
+  const parent = parentId === null ? {} : { parentId };
+  changes.contexts.push({ id, ...parent, pipeline, stepId, accumulated });
   return id;
-}
-
-function optional<K extends string, V>(
-  key: K,
-  value: V | null | undefined,
-): { readonly [key in K]?: V } {
-  return (value === null || value === undefined ? {} : { [key]: value }) as { [key in K]?: V };
 }
 
 function pause(

@@ -2,7 +2,7 @@ import type { Transaction } from '../../ledger/dialect.ts';
 import type { DirectiveEnd } from '../../directive/types.ts';
 import type { Decision } from './types.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
-import { claimEndNumber } from './end.sql.ts';
+import { claimEndNumber } from './write-run.sql.ts';
 import { toRun, toStep, findGraph } from './load-run.sql.ts';
 import type { RunRow } from './changes.ts';
 import { limits } from '../../base/limits.ts';

@@ -1,8 +1,10 @@
-import type { JsonObject } from '../../base/json.ts';
+import { createHash } from 'node:crypto';
+import { compact, type JsonObject } from '../../base/json.ts';
+import { limits } from '../../base/limits.ts';
 import type { ContextDraft } from '../../job/types.ts';
-import type { JobDraft } from '../../job/job.ts';
+import type { JobDraft, SubmittedBy } from '../../job/job.ts';
 import type { SignalDraft } from '../../signal/signal.ts';
-import type { Graph } from '../language/graph.ts';
+import type { CommandTarget, Graph } from '../language/graph.ts';
 import type { BlockKind, Branch, Run, RunStatus, StepStatus } from './run.ts';
 import type { RunCommitEvents } from './types.ts';
 
@@ -243,6 +245,40 @@ export class BranchChanges {
     const ms = 'inMs' in due ? due.inMs : Math.max(0, Date.parse(due.at) - Date.now());
     this.#dueInMs = Math.min(this.#dueInMs ?? Infinity, ms);
   }
+}
+
+/** Drafts the fields that all jobs of a run have. Without a previous job, its parent is the run's. */
+export function draftRunJob(
+  run: RunRow,
+  target: CommandTarget & { readonly maxAttempts?: number | undefined },
+  previousJobId: string | null,
+  eventContextId: string | null,
+): Omit<JobDraft, 'id' | 'payload'> {
+  return {
+    plugin: target.plugin,
+    command: target.command,
+    submittedBy: run.submittedBy as SubmittedBy,
+    actor: run.actor,
+    maxAttempts: target.maxAttempts ?? limits.attemptsMax,
+    rootJobId: run.rootJobId,
+    hops: run.hops,
+    runtimeCaused: run.runtimeCaused,
+    ...compact({
+      parentJobId: previousJobId ?? run.parentJobId ?? undefined,
+      eventContextId: eventContextId ?? undefined,
+    }),
+  };
+}
+
+/**
+ * Returns the idempotency key of a step's job. It is the same for every attempt at the same step of
+ * the same element, even in a revived run.
+ */
+export function stepKeyOf(lineage: string, path: string, node: string): string {
+  return createHash('sha256')
+    .update(JSON.stringify([lineage, path, node]))
+    .digest('hex')
+    .slice(0, 32);
 }
 
 /** Grows with each level: a branch's id has two parts more than its parent's. */

@@ -26,15 +26,18 @@ import {
   unclaimed,
   type BranchRow,
   type LoadedBranch,
+  type RunEnd,
   type RunRow,
 } from './changes.ts';
-import { closeRuns, emitApprovalSignals } from './end.sql.ts';
 import { loadBranches, loadLockedBranches, toBranch, toRun } from './load-run.sql.ts';
 import type { HaltReason } from './halt.ts';
 import { createJobArrival, type Arrival, type BlockKind } from './run.ts';
+import { findHaltedLeaves, type HaltedBranch } from './report.ts';
+import { reportApprovals, reportHalts } from './report.sql.ts';
 import type { RunCommitEvents } from './types.ts';
 import { insertFailures } from './advancement.sql.ts';
-import { flushChanges } from './write-run.sql.ts';
+import { flushChanges } from './write-branch.sql.ts';
+import { writeRunEnds } from './write-run.sql.ts';
 
 /** The final end of the job that a branch waited for. */
 interface JobArrival {
@@ -178,9 +181,45 @@ export async function writeChanges(tx: Transaction, changes: BranchChanges): Pro
       await advanceParent(tx, changes, parent);
     }
   }
-  await emitApprovalSignals(tx, changes);
-  await closeRuns(tx, changes);
+  if (changes.approvalWaits.length > 0) await reportApprovals(tx, changes);
+  await endRuns(tx, changes);
   flushChanges(tx, changes);
+}
+
+/** Ends the runs whose roots have ended. Lock order: runs are updated in the order of ids. */
+async function endRuns(tx: Transaction, changes: BranchChanges): Promise<void> {
+  const ends = changes.runEnds.splice(0).toSorted((a, b) => (a.run.id < b.run.id ? -1 : 1));
+  if (ends.length === 0) return;
+  const halted = ends.filter(({ root }) => root.status === 'halted');
+  if (halted.length > 0) flushChanges(tx, changes);
+  const leaves = await readHaltedLeaves(tx, halted);
+  await writeRunEnds(tx, ends, leaves);
+  for (const { run } of ends) tx.ends?.note(run);
+  if (halted.length > 0) await reportHalts(tx, changes, halted, leaves);
+}
+
+/** Reads the branches that halted by themselves, by run. */
+async function readHaltedLeaves(
+  tx: Transaction,
+  ends: readonly RunEnd[],
+): Promise<Map<string, HaltedBranch[]>> {
+  const leaves = new Map<string, HaltedBranch[]>();
+  for (const { run } of ends) {
+    const rows = await tx.run(
+      `select id, node, halt_reason, halt_message from ${tx.dialect.table('run_branches')}
+        where id >= ? and id < ? and status = 'halted'
+        order by id limit ${limits.haltedBranchesMax}`,
+      [run.id, `${run.id}~`],
+    );
+    const halted = rows.map((row) => ({
+      id: text(row, 'id'),
+      node: text(row, 'node'),
+      reason: text(row, 'halt_reason'),
+      message: textOrNull(row, 'halt_message'),
+    }));
+    leaves.set(run.id, findHaltedLeaves(halted));
+  }
+  return leaves;
 }
 
 function readLevel(changes: BranchChanges): Row[] {

@@ -1,10 +1,8 @@
-import { fromTimestamp, toTimestamp } from '../../base/clock.ts';
 import { enqueueJobs } from '../../job/enqueue.sql.ts';
 import { requireQueueRoom } from '../../job/queue.sql.ts';
 import type { EnqueueResult } from '../../job/types.ts';
 import type { EnqueueBatch, StartedBatch } from '../../ledger/commit.ts';
-import { defineRows, type Row, type Transaction, runInSavepoint } from '../../ledger/dialect.ts';
-import { text } from '../../ledger/row.ts';
+import { type Transaction, runInSavepoint } from '../../ledger/dialect.ts';
 import { hasWaitingBranch } from '../../signal/signal.sql.ts';
 import { applyTransition } from './apply.ts';
 import {
@@ -20,7 +18,7 @@ import type { RunStatus } from './run.ts';
 import { writeChanges } from './settle-branch.sql.ts';
 import type { RunCommitEvents, RunDraft, RunStart } from './types.ts';
 import { insertFailures } from './advancement.sql.ts';
-import { insertRoots, insertRuns } from './write-run.sql.ts';
+import { insertOnce, insertRoots } from './write-run.sql.ts';
 
 /** Inserts jobs, and the runs and signals that belong to them. */
 export async function enqueueBatch(tx: Transaction, batch: EnqueueBatch): Promise<EnqueueResult[]> {
@@ -137,124 +135,4 @@ async function loadRoot(tx: Transaction, run: RunRow): Promise<BranchRow> {
   const graph = await findGraph(tx, run.definitionHash);
   if (graph === undefined) throw new Error(`there is no definition ${run.definitionHash}`);
   return createRoot(run, graph);
-}
-
-interface InsertResult {
-  /** The result of each draft, in their order. */
-  readonly starts: readonly RunStart[];
-  /** New runs that don't have to wait. */
-  readonly ready: readonly string[];
-  /** True if new runs wait for others of their concurrency key. */
-  readonly hasQueued: boolean;
-  /** Milliseconds until the first delayed new run is due. */
-  readonly dueInMs: number | undefined;
-  /** Runs that were inserted before. */
-  readonly repeated: readonly string[];
-}
-
-/**
- * Inserts each run once, and only the first run of each dedupe key. A unique index decides between two
- * hosts: the second one waits for the commit of the first, and then finds the holder of the key.
- */
-async function insertOnce(tx: Transaction, drafts: readonly RunDraft[]): Promise<InsertResult> {
-  const times = await readTimes(tx, drafts);
-  const keyed = drafts.filter(({ dedupe }) => dedupe !== undefined).toSorted(compareKeys);
-  await tx.each(releaseExpired, keyed.map(toKeyRow));
-  const starts = new Map<string, RunStart>();
-  const fresh: RunDraft[] = [];
-  let left = [...drafts.filter(({ dedupe }) => dedupe === undefined), ...keyed];
-  // The holder can release its key between the insert and the search for the holder.
-  while (left.length > 0) {
-    const inserted = await insertRuns(tx, left, times.dueAt);
-    fresh.push(...inserted);
-    for (const draft of inserted) starts.set(draft.id, toStart(draft, times.dueAt));
-    left = left.filter(({ id }) => !starts.has(id));
-    for (const draft of left) {
-      const found = await findExisting(tx, draft);
-      if (found !== undefined) starts.set(draft.id, found);
-    }
-    left = left.filter(({ id }) => !starts.has(id));
-  }
-  const isNew = new Set(fresh.map(({ id }) => id));
-  const delayed = fresh.filter(({ id }) => times.dueAt.has(id));
-  const due = fresh.filter(({ id }) => !times.dueAt.has(id));
-  const inMs = delayed.map(({ id }) => fromTimestamp(times.dueAt.get(id) ?? '') - times.nowMs);
-  return {
-    starts: drafts.flatMap(({ id }) => starts.get(id) ?? []),
-    ready: due.filter(({ concurrency }) => concurrency === undefined).map(({ id }) => id),
-    hasQueued: due.some(({ concurrency }) => concurrency !== undefined),
-    dueInMs: inMs.length === 0 ? undefined : Math.min(...inMs),
-    repeated: [...starts.values()]
-      .filter(({ runId, duplicateOf }) => duplicateOf === undefined && !isNew.has(runId))
-      .map(({ runId }) => runId),
-  };
-}
-
-interface StartTimes {
-  readonly nowMs: number;
-  /** The due times of runs that are not due yet. */
-  readonly dueAt: ReadonlyMap<string, string>;
-}
-
-/** Reads the database's clock once, so that all decisions about a run use the same time. */
-async function readTimes(tx: Transaction, drafts: readonly RunDraft[]): Promise<StartTimes> {
-  const dueAt = new Map<string, string>();
-  if (drafts.every(({ due }) => due === undefined)) return { nowMs: 0, dueAt };
-  const [row] = await tx.run(`select ${tx.dialect.now} as now`);
-  const now = text(row ?? {}, 'now');
-  const nowMs = fromTimestamp(now);
-  for (const { id, due } of drafts) {
-    if (due === undefined) continue;
-    const at = 'at' in due ? due.at : toTimestamp(nowMs + due.inMs);
-    if (at > now) dueAt.set(id, at);
-  }
-  return { nowMs, dueAt };
-}
-
-function compareKeys(a: RunDraft, b: RunDraft): number {
-  return formatKey(a) < formatKey(b) ? -1 : 1;
-}
-
-function formatKey({ dedupe, pipeline }: RunDraft): string {
-  return JSON.stringify([dedupe?.key, pipeline]);
-}
-
-function toKeyRow({ dedupe, pipeline }: RunDraft): Row {
-  return { held_key: dedupe?.key ?? '', pipeline };
-}
-
-const releaseExpired = defineRows({
-  columns: { held_key: 'text', pipeline: 'text' },
-  sql: (r, d) => `update ${d.table('pipeline_runs')} set held_key = null, held_until = null
-    ${r.from}
-    where pipeline_runs.held_key = ${r('held_key')} and pipeline_runs.held_key is not null
-      and pipeline_runs.pipeline = ${r('pipeline')}
-      and pipeline_runs.held_until <= (select ${d.now})`,
-});
-
-function toStart({ id, concurrency }: RunDraft, dueAt: StartTimes['dueAt']): RunStart {
-  const isQueued = concurrency !== undefined || dueAt.has(id);
-  return { runId: id, status: isQueued ? 'queued' : 'running' };
-}
-
-/** Finds the run that prevented an insert: the same run, or another one with its key. */
-async function findExisting(
-  tx: Transaction,
-  { id, pipeline, dedupe }: RunDraft,
-): Promise<RunStart | undefined> {
-  const table = tx.dialect.table('pipeline_runs');
-  const [own] = await tx.run(`select status from ${table} where id = ?`, [id]);
-  if (own !== undefined) return { runId: id, status: text(own, 'status') as RunStatus };
-  if (dedupe === undefined) throw new Error(`run ${id} is neither new nor known`);
-  const [holder] = await tx.run(
-    `select id, status from ${table} where held_key = ? and held_key is not null and pipeline = ?`,
-    [dedupe.key, pipeline],
-  );
-  if (holder === undefined) return undefined;
-  return {
-    runId: id,
-    status: text(holder, 'status') as RunStatus,
-    duplicateOf: text(holder, 'id'),
-    dedupeKey: dedupe.key,
-  };
 }
