@@ -9,7 +9,7 @@ import type { DirectiveStart, DirectiveInsert } from './directive-work.ts';
 import { listAttemptsOfJobs } from '../job/attempt.sql.ts';
 import { settleClosingsAndClaim, settleClosings } from '../job/settle.sql.ts';
 import type { ClaimRequest } from '../job/types.ts';
-import { advanceBranch, prepareJoin } from '../pipeline/run/advance.sql.ts';
+import { advanceBranch, prepareJoin } from '../pipeline/run/advancer.sql.ts';
 import type { AdvanceRequest } from '../pipeline/run/types.ts';
 import {
   readEventEnd,

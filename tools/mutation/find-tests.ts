@@ -40,7 +40,7 @@ const testsBySource: readonly (readonly [source: string, rounds: Rounds])[] = [
       ] as const,
   ),
   [
-    'src/pipeline/run/advance.sql',
+    'src/pipeline/run/advancer.sql',
     [
       ['test/pipeline/claim-branch.ledger.test.ts', 'test/pipeline/advance.ledger.test.ts'],
       ['test/pipeline/halt.ledger.test.ts'],

@@ -1,6 +1,7 @@
 import { makeId } from '../../base/ids.ts';
 import { compact, type Json, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
+import { parseJson } from '../../base/parse-json.ts';
 import type { Job, JobDraft } from '../../job/job.ts';
 import { advance } from './advance.ts';
 import {
@@ -9,9 +10,11 @@ import {
   newBranch,
   notPaused,
   stepKeyOf,
+  type BlockOpening,
   type BranchChanges,
   type BranchDraft,
   type BranchRow,
+  type FailingState,
   type LoadedBranch,
   type StepDraft,
 } from './changes.ts';
@@ -19,7 +22,7 @@ import { FROM_RUN_START, type Arrival, type Landing, type Transition } from './r
 import { createBranchStarter } from './walk.ts';
 
 /** The most branches that one transaction starts, including those of nested blocks. */
-export const STARTED_BRANCHES_MAX = 2 * limits.advanceBatchMax;
+const STARTED_BRANCHES_MAX = 2 * limits.advanceBatchMax;
 
 export interface TransitionCause {
   readonly arrival: Arrival;
@@ -44,8 +47,10 @@ export function applyTransition(
   const { landing } = transition;
   const isNew = cause.isNew === true;
   const moved = { ...clearPause(branch), moves: branch.moves + 1, lastStepId };
-  if (landing.kind === 'end') succeedBranch(changes, loaded, moved, landing, isNew);
-  else if (landing.kind === 'halt') haltBranch(changes, loaded, moved, landing, isNew);
+  if (landing.kind === 'end') {
+    const { output } = landing;
+    endBranch(changes, loaded, { ...moved, status: 'succeeded', output }, isNew);
+  } else if (landing.kind === 'halt') haltBranch(changes, loaded, moved, landing, isNew);
   else {
     const stopped = {
       ...moved,
@@ -217,12 +222,6 @@ export function findStartEnd({ width, cursor, pending, concurrency }: BranchDraf
   return Math.min(width, cursor + (concurrency ?? width) - running);
 }
 
-/** The remaining work for a block whose branches have not all started. */
-export interface BlockOpening {
-  readonly kind: 'open';
-  readonly events?: readonly Json[];
-}
-
 /** A parent whose branches are being started. */
 export interface OpenBlock extends Omit<LoadedBranch, 'branch'> {
   readonly branch: BranchDraft;
@@ -301,46 +300,97 @@ export function startChildren(
 /** Enough for `limits.fanoutMax`, so that ids sort as indexes do. */
 const INDEX_DIGITS = 7;
 
-function succeedBranch(
-  changes: BranchChanges,
-  { run, branch, context }: LoadedBranch,
-  moved: BranchDraft,
-  { output }: LandingOf<'end'>,
-  isNew: boolean,
-): void {
-  const ended: BranchDraft = { ...moved, status: 'succeeded', output };
-  if (branch.parentId === null) {
-    // The output of the root is the output of the run, and is stored there.
-    changes.addBranch({ ...ended, output: null }, isNew);
-    changes.endRun({ run, root: ended, context });
-    return;
-  }
-  changes.addBranch(ended, isNew);
-  changes.endChild(branch.parentId, false);
-}
-
 /** Keeps the position and the open block of the branch: a revived run continues there. */
 function haltBranch(
   changes: BranchChanges,
-  { run, branch, context }: LoadedBranch,
+  loaded: LoadedBranch,
   moved: BranchDraft,
   landing: LandingOf<'halt'>,
   isNew: boolean,
 ): void {
-  const { block, width, moves, cursor, concurrency } = branch;
-  const openBlockState = block === null ? {} : { block, width, moves, cursor, concurrency };
+  const { block, width, moves, cursor, concurrency, outcome, isWhole } = loaded.branch;
   const ended: BranchDraft = {
     ...moved,
-    ...openBlockState,
+    ...(block === null ? {} : { block, width, moves, cursor, concurrency }),
     status: 'halted',
     node: landing.node,
     payload: JSON.stringify(landing.own),
-    isWhole: branch.isWhole || landing.isWhole,
-    outcome: branch.outcome,
+    isWhole: isWhole || landing.isWhole,
+    outcome,
     haltReason: landing.reason,
     haltMessage: landing.message,
   };
-  changes.addBranch(ended, isNew);
-  if (branch.parentId === null) changes.endRun({ run, root: ended, context });
-  else changes.endChild(branch.parentId, true);
+  endBranch(changes, loaded, ended, isNew);
+}
+
+function endBranch(
+  changes: BranchChanges,
+  { run, context }: LoadedBranch,
+  ended: BranchDraft,
+  isNew: boolean,
+): void {
+  const { parentId, status } = ended;
+  // The output of the root is the output of the run, and is stored there.
+  changes.addBranch(parentId === null ? { ...ended, output: null } : ended, isNew);
+  if (parentId === null) changes.endRun({ run, root: ended, context });
+  else changes.endChild(parentId, status === 'halted');
+}
+
+/** True if all branches of a block have ended, or the next ones can start. */
+export function isParentReady(
+  parent: Pick<BranchRow, 'status' | 'pending' | 'width' | 'cursor' | 'concurrency' | 'outcome'>,
+): boolean {
+  if (parent.pending === 0) return true;
+  const hasMore = parent.cursor < parent.width || parent.outcome !== null;
+  return parent.concurrency !== null && parent.status === 'waiting' && hasMore;
+}
+
+/**
+ * Advances a parent after the end of some of its branches, if nothing else has to be read for it.
+ * Otherwise returns what is needed: the outputs of the block, or the state of its delayed branches.
+ */
+export function applyEndedBranches(
+  changes: BranchChanges,
+  parent: LoadedBranch,
+): 'join' | 'delay' | undefined {
+  const { branch } = parent;
+  const failing = parseFailing(branch.outcome);
+  if (failing !== undefined) {
+    const before = { ...parent, branch: { ...branch, outcome: failing.left } };
+    if (branch.pending === 0) applyTransition(changes, before, { arrival: failing.arrival });
+    return undefined;
+  }
+  if (branch.pending > 0) return 'delay';
+  if (branch.width <= limits.inlineFanoutMax || branch.halted > 0) return 'join';
+  changes.addBranch(leaveToAdvancer(branch, { kind: 'join' }), false);
+  return undefined;
+}
+
+export function parseFailing(outcome: string | null): FailingState | undefined {
+  return outcome?.startsWith('{"kind":"failing"') === true
+    ? (parseJson(outcome) as FailingState)
+    : undefined;
+}
+
+/**
+ * Starts the next branches of a block, or leaves them to an advancer if these are too many. Delayed
+ * branches continue first; `outcome` is their new state.
+ */
+export function startNext(
+  changes: BranchChanges,
+  parent: LoadedBranch,
+  outcome: string | null,
+): void {
+  const branch = { ...parent.branch, outcome, due: undefined, wasPlain: false };
+  if (outcome !== parent.branch.outcome) {
+    changes.addBranch(branch, false);
+    changes.wakeAdvancer();
+  }
+  const end = findStartEnd(branch);
+  if (outcome !== null || end <= branch.cursor) return;
+  if (changes.startedCount + end - branch.cursor > STARTED_BRANCHES_MAX) {
+    changes.addBranch(leaveToAdvancer(branch, { kind: 'open' }), false);
+    return;
+  }
+  startChildren(changes, { ...parent, branch, isNew: false }, { events: undefined, end });
 }

@@ -2,6 +2,7 @@ import type { Transaction } from '../../ledger/dialect.ts';
 import type { DirectiveEnd } from '../../directive/types.ts';
 import type { Decision } from './types.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
+import type { CancelState } from './advancer.ts';
 import { claimEndNumber } from './write-run.sql.ts';
 import { toRun, toStep, findGraph } from './load-run.sql.ts';
 import type { RunRow } from './changes.ts';
@@ -87,15 +88,6 @@ async function lockRunningJobs(tx: Transaction, runId: string): Promise<string[]
     [runId],
   );
   return rows.map((row) => text(row, 'id'));
-}
-
-/** The progress of a cancellation. The root stores it until all other branches have ended. */
-export interface CancelState {
-  readonly kind: 'sweep';
-  /** The last branch that was ended. */
-  readonly after: string;
-  /** The work that was left for the root itself. A revived run continues with it. */
-  readonly kept: string | null;
 }
 
 interface CancelResult {

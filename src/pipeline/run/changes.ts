@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
-import { compact, type JsonObject } from '../../base/json.ts';
+import { compact, type Json, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import type { ContextDraft } from '../../job/types.ts';
 import type { JobDraft, SubmittedBy } from '../../job/job.ts';
 import type { SignalDraft } from '../../signal/signal.ts';
 import type { CommandTarget, Graph } from '../language/graph.ts';
-import type { BlockKind, Branch, Run, RunStatus, StepStatus } from './run.ts';
+import type { Arrival, BlockKind, Branch, Run, RunStatus, StepStatus } from './run.ts';
 import type { RunCommitEvents } from './types.ts';
 
 /** A run with the columns that only the ledger needs. */
@@ -45,6 +45,22 @@ export interface LoadedBranch {
   readonly base: JsonObject;
   readonly context: JsonObject;
 }
+
+/** The remaining work for a block whose branches have not all started. */
+export interface BlockOpening {
+  readonly kind: 'open';
+  readonly events?: readonly Json[];
+}
+
+/** Stored in a branch that has to halt, until the running branches of its block have ended. */
+export interface FailingState {
+  readonly kind: 'failing';
+  readonly arrival: FailedArrival;
+  /** The work that was left for an advancer before. */
+  readonly left: string | null;
+}
+
+export type FailedArrival = Extract<Arrival, { readonly kind: 'failed' }>;
 
 /** Identifies the payload from before the block that a branch is in. */
 export function baseKeyOf(

@@ -14,18 +14,11 @@ import {
   closeReleasedAdvancement,
   insertAdvancements,
 } from './advancement.sql.ts';
+import { failBranch, haltUnstarted, isUnstarted } from './advancer.ts';
 import { isCancelling } from './change.sql.ts';
-import {
-  BranchChanges,
-  noRunEvents,
-  runIdOf,
-  type BranchDraft,
-  type BranchRow,
-  type RunRow,
-} from './changes.ts';
+import { BranchChanges, noRunEvents, runIdOf } from './changes.ts';
 import { loadBranches, readRuns } from './load-run.sql.ts';
-import type { HaltReason } from './halt.ts';
-import { failBranch, lockBranches, writeChanges } from './settle-branch.sql.ts';
+import { lockBranches, writeChanges } from './settle-branch.sql.ts';
 import type {
   BranchClaim,
   BranchClaimRequest,
@@ -231,16 +224,21 @@ export async function releaseBranch(
   const tries = branch.tries + 1;
   if (tries >= triesMax && run.status === 'running') {
     const reason = 'advancement_retries_exhausted';
+    const failure = { kind: 'failed', reason, error: message } as const;
     const halted = await runInSavepoint(tx, async (inner) => {
       const changes = new BranchChanges();
-      for (const loaded of await loadBranches(inner, [{ run, branch }])) {
-        failBranch(changes, loaded, { kind: 'failed', reason, error: message });
-      }
+      const [loaded] = await loadBranches(inner, [{ run, branch }]);
+      if (loaded !== undefined) failBranch(changes, loaded, failure);
       await writeChanges(inner, changes);
       return changes.events;
     });
     if (halted.isDone) return halted.value;
-    if (isUnstarted(branch)) return await haltUnstarted(tx, run, branch, { reason, message });
+    if (isUnstarted(branch)) {
+      const changes = new BranchChanges();
+      haltUnstarted(changes, run, branch, failure);
+      await writeChanges(tx, changes);
+      return changes.events;
+    }
   }
   // The branch is released even if halting it failed.
   const delayMs = limits.advancementBackoffMs * 2 ** Math.min(tries - 1, DOUBLED_MAX);
@@ -254,35 +252,6 @@ export async function releaseBranch(
 
 /** The delay doubles this often. */
 const DOUBLED_MAX = 12;
-
-/** True for a root that has not reached its first step. */
-function isUnstarted({ parentId, node }: BranchRow): boolean {
-  return parentId === null && node === '';
-}
-
-/** Halts a run without its definition, because a missing definition can be what stops its start. */
-async function haltUnstarted(
-  tx: Transaction,
-  run: RunRow,
-  branch: BranchRow,
-  { reason, message }: { readonly reason: HaltReason; readonly message: string },
-): Promise<RunCommitEvents> {
-  const root: BranchDraft = {
-    ...branch,
-    status: 'halted',
-    haltReason: reason,
-    haltMessage: message,
-    claimToken: null,
-    claimedBy: null,
-    due: undefined,
-    wasPlain: false,
-  };
-  const changes = new BranchChanges();
-  changes.addBranch(root, false);
-  changes.endRun({ run, root, context: {} });
-  await writeChanges(tx, changes);
-  return changes.events;
-}
 
 /** Releases all branches that a process has claimed. After a crash, each counts one more crash. */
 export async function releaseProcessBranches(

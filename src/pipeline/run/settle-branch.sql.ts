@@ -1,5 +1,4 @@
 import { limits } from '../../base/limits.ts';
-import { parseJson } from '../../base/parse-json.ts';
 import { isTerminal, type Job } from '../../job/job.ts';
 import type { Closing } from '../../ledger/commit.ts';
 import {
@@ -11,19 +10,11 @@ import {
   runInSavepoint,
 } from '../../ledger/dialect.ts';
 import { int, intOrNull, text, textOrNull } from '../../ledger/row.ts';
-import {
-  applyTransition,
-  findStartEnd,
-  leaveToAdvancer,
-  startChildren,
-  STARTED_BRANCHES_MAX,
-  type BlockOpening,
-} from './apply.ts';
+import { applyEndedBranches, applyTransition, isParentReady, startNext } from './apply.ts';
 import { releaseDelayedBranches } from './block-concurrency.sql.ts';
 import {
   BranchChanges,
   noRunEvents,
-  unclaimed,
   type BranchRow,
   type LoadedBranch,
   type RunEnd,
@@ -31,7 +22,7 @@ import {
 } from './changes.ts';
 import { loadBranches, loadLockedBranches, toBranch, toRun } from './load-run.sql.ts';
 import type { HaltReason } from './halt.ts';
-import { createJobArrival, type Arrival, type BlockKind } from './run.ts';
+import { createJobArrival, type Arrival, type BlockKind, type BranchStatus } from './run.ts';
 import { findHaltedLeaves, type HaltedBranch } from './report.ts';
 import { reportApprovals, reportHalts } from './report.sql.ts';
 import type { RunCommitEvents } from './types.ts';
@@ -176,7 +167,7 @@ export async function writeChanges(tx: Transaction, changes: BranchChanges): Pro
   for (let level = readLevel(changes); level.length > 0; level = readLevel(changes)) {
     flushChanges(tx, changes);
     const parents = await tx.each(countEnded, level);
-    const ids = parents.filter(isReady).map((row) => text(row, 'id'));
+    const ids = parents.filter((row) => isParentReady(toParent(row))).map((row) => text(row, 'id'));
     for (const parent of await loadLockedBranches(tx, ids)) {
       await advanceParent(tx, changes, parent);
     }
@@ -237,59 +228,29 @@ const countEnded = defineRows({
       run_branches.concurrency, run_branches.outcome, run_branches.status`,
 });
 
-/** True if all branches of the block have ended, or the next ones can start. */
-function isReady(row: Row): boolean {
-  if (int(row, 'pending') === 0) return true;
-  const isLimited = intOrNull(row, 'concurrency') !== null;
-  const hasMore = int(row, 'cursor') < int(row, 'width') || row['outcome'] !== null;
-  return isLimited && row['status'] === 'waiting' && hasMore;
+function toParent(row: Row): Parameters<typeof isParentReady>[0] {
+  return {
+    status: text(row, 'status') as BranchStatus,
+    pending: int(row, 'pending'),
+    width: int(row, 'width'),
+    cursor: int(row, 'cursor'),
+    concurrency: intOrNull(row, 'concurrency'),
+    outcome: textOrNull(row, 'outcome'),
+  };
 }
 
+/** Advances a parent whose branches have all ended, or starts the next branches of its block. */
 async function advanceParent(
   tx: Transaction,
   changes: BranchChanges,
   parent: LoadedBranch,
 ): Promise<void> {
-  const { branch } = parent;
-  const failing = parseFailing(branch.outcome);
-  if (failing !== undefined) {
-    const before = { ...parent, branch: { ...branch, outcome: failing.left } };
-    if (branch.pending === 0) applyTransition(changes, before, { arrival: failing.arrival });
-  } else if (branch.pending > 0) {
-    await continueBlock(tx, changes, parent);
-  } else if (branch.width > limits.inlineFanoutMax && branch.halted === 0) {
-    changes.addBranch(leaveToAdvancer(branch, { kind: 'join' }), false);
-  } else {
-    applyTransition(changes, parent, { arrival: await readJoin(tx, branch) });
+  const need = applyEndedBranches(changes, parent);
+  if (need === 'join') {
+    applyTransition(changes, parent, { arrival: await readJoin(tx, parent.branch) });
+  } else if (need === 'delay') {
+    startNext(changes, parent, await releaseDelayedBranches(tx, parent.branch));
   }
-}
-
-/** Continues with delayed branches first, then starts new ones. */
-async function continueBlock(
-  tx: Transaction,
-  changes: BranchChanges,
-  parent: LoadedBranch,
-): Promise<void> {
-  const { branch } = parent;
-  const outcome = await releaseDelayedBranches(tx, branch);
-  if (outcome !== branch.outcome) {
-    changes.addBranch({ ...branch, outcome, due: undefined, wasPlain: false }, false);
-    changes.wakeAdvancer();
-  }
-  if (outcome === null) startNext(changes, { ...parent, branch: { ...branch, outcome } });
-}
-
-/** Starts the next branches of a block, or leaves them to an advancer if these are too many. */
-function startNext(changes: BranchChanges, parent: LoadedBranch): void {
-  const branch = { ...parent.branch, due: undefined, wasPlain: false };
-  const end = findStartEnd(branch);
-  if (end <= branch.cursor) return;
-  if (changes.startedCount + end - branch.cursor > STARTED_BRANCHES_MAX) {
-    const outcome: BlockOpening = { kind: 'open' };
-    changes.addBranch(leaveToAdvancer(branch, outcome), false);
-    return;
-  }
-  startChildren(changes, { ...parent, branch, isNew: false }, { events: undefined, end });
 }
 
 /** Reads the outputs of all branches of a block, or the reason of the first that halted. */
@@ -348,45 +309,4 @@ async function readFirstHalt(session: Session, branch: BranchRow): Promise<Arriv
     error: textOrNull(row ?? {}, 'halt_message') ?? 'one of its branches was cancelled',
     ...(block === null ? {} : { block }),
   };
-}
-
-type FailedArrival = Extract<Arrival, { readonly kind: 'failed' }>;
-
-/** Stored in a branch that has to halt, until the running branches of its block have ended. */
-interface FailingState {
-  readonly kind: 'failing';
-  readonly arrival: FailedArrival;
-  /** The work that was left for an advancer before. */
-  readonly left: string | null;
-}
-
-/** Starts no more branches of the block, and halts when the last running one has ended. */
-export function failBranch(
-  changes: BranchChanges,
-  loaded: LoadedBranch,
-  arrival: FailedArrival,
-): void {
-  const { branch } = loaded;
-  const running = branch.block === null ? 0 : branch.pending - (branch.width - branch.cursor);
-  if (running === 0) {
-    applyTransition(changes, loaded, { arrival });
-    return;
-  }
-  const failing: FailingState = { kind: 'failing', arrival, left: branch.outcome };
-  const waiting = {
-    ...branch,
-    ...unclaimed,
-    status: 'waiting',
-    pending: running,
-    outcome: JSON.stringify(failing),
-    due: undefined,
-    wasPlain: false,
-  } as const;
-  changes.addBranch(waiting, false);
-}
-
-export function parseFailing(outcome: string | null): FailingState | undefined {
-  return outcome?.startsWith('{"kind":"failing"') === true
-    ? (parseJson(outcome) as FailingState)
-    : undefined;
 }

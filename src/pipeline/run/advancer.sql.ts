@@ -1,37 +1,34 @@
-import type { Json } from '../../base/json.ts';
-import { limits } from '../../base/limits.ts';
-import { parseJson } from '../../base/parse-json.ts';
 import { findSealedPayloads } from '../../access/credential.sql.ts';
+import { limits } from '../../base/limits.ts';
 import { defineRows, type Row, type Session, type Transaction } from '../../ledger/dialect.ts';
 import { int, text, textOrNull } from '../../ledger/row.ts';
 import { isMasked } from '../../signal/mask.ts';
-import { senderOf } from '../../signal/signal.ts';
-import type { Graph } from '../language/graph.ts';
 import { closeAdvancement } from './advancement.sql.ts';
-import { applyTransition, findStartEnd, startChildren, type BlockOpening } from './apply.ts';
-import { cancelBranches, type CancelState } from './change.sql.ts';
+import {
+  advanceClaimed,
+  findAwaitedSignal,
+  findNeed,
+  hasSeveralWaits,
+  parseLeftWork,
+  type SignalSearch,
+  type WaitSignal,
+} from './advancer.ts';
+import { cancelBranches } from './change.sql.ts';
 import {
   BranchChanges,
   ancestorsOf,
   noRunEvents,
   runIdOf,
-  unclaimed,
   type BranchRow,
   type LoadedBranch,
   type RunRow,
 } from './changes.ts';
 import { findGraph, loadBranches, toBranch } from './load-run.sql.ts';
 import { FROM_RUN_START, FROM_RUN_START_AGAIN, type Arrival } from './run.ts';
-import {
-  failBranch,
-  lockBranches,
-  parseFailing,
-  readJoin,
-  writeChanges,
-} from './settle-branch.sql.ts';
+import { lockBranches, readJoin, writeChanges } from './settle-branch.sql.ts';
 import { recallEvents } from './start.sql.ts';
 import type { AdvanceRequest, AdvanceResult } from './types.ts';
-import { isAwaitedSignal, parseSignalNote } from './walk.ts';
+import { parseSignalNote } from './walk.ts';
 
 /** Reads the outputs of a wide block before the transaction that joins them, to keep that short. */
 export async function prepareJoin(
@@ -44,11 +41,7 @@ export async function prepareJoin(
   );
   if (row === undefined || row['claim_token'] !== token) return undefined;
   const branch = toBranch(row);
-  return isJoin(branch.outcome) ? await readJoin(session, branch) : undefined;
-}
-
-function isJoin(outcome: string | null): boolean {
-  return outcome === '{"kind":"join"}';
+  return findNeed(branch) === 'join' ? await readJoin(session, branch) : undefined;
 }
 
 /** Advances a claimed branch by one bounded step. */
@@ -71,15 +64,16 @@ export async function advanceBranch(
   const [loaded] = await loadBranches(tx, [{ run, branch: { ...branch, node } }]);
   if (loaded === undefined) return { ...noRunEvents, verdict: 'fenced' };
   const changes = new BranchChanges();
-  const verdict = await advanceLoaded(tx, changes, loaded, join);
+  const verdict = advanceClaimed(changes, loaded, await readNeed(tx, loaded, join));
   await writeChanges(tx, changes);
   if (verdict === 'done') await closeAdvancement(tx, branchId, null);
   return { ...changes.events, verdict };
 }
 
 /** Continues the cancellation of a run that ended. All other branches are only released. */
-async function advanceEnded(tx: Transaction, { id, outcome }: BranchRow): Promise<AdvanceResult> {
-  const left = outcome === null ? undefined : toOutcome(outcome);
+async function advanceEnded(tx: Transaction, branch: BranchRow): Promise<AdvanceResult> {
+  const { id } = branch;
+  const left = parseLeftWork(branch);
   if (left?.kind !== 'sweep') {
     await tx.run(
       `update ${tx.dialect.table('run_branches')} set claim_token = null, claimed_by = null
@@ -94,70 +88,15 @@ async function advanceEnded(tx: Transaction, { id, outcome }: BranchRow): Promis
   return { ...noRunEvents, queued: true, verdict: remaining === undefined ? 'done' : 'more' };
 }
 
-async function advanceLoaded(
+/** Reads the outputs of a block to join, or what ends a wait. */
+async function readNeed(
   tx: Transaction,
-  changes: BranchChanges,
   loaded: LoadedBranch,
   join: Arrival | undefined,
-): Promise<'done' | 'more'> {
-  const { branch } = loaded;
-  const isNew = false;
-  if (branch.crashes >= limits.crashesMax) {
-    const reason = 'advancement_crashes_exhausted';
-    const error = `${branch.crashes} processes died while they moved it on`;
-    failBranch(changes, loaded, { kind: 'failed', reason, error });
-    return 'done';
-  }
-  const outcome = branch.outcome === null ? undefined : toOutcome(branch.outcome);
-  if (outcome?.kind === 'sweep') throw new Error(`run ${branch.runId} is not over`);
-  if (outcome?.kind === 'open') return advanceOpening(changes, loaded, outcome);
-  if (outcome?.kind === 'join') {
-    applyTransition(changes, loaded, { arrival: join ?? (await readJoin(tx, branch)), isNew });
-    return 'done';
-  }
-  const { arrival, continueFrom } =
-    outcome === undefined ? await findWakeUp(tx, loaded) : { arrival: outcome };
-  if (arrival === undefined) continueWaiting(changes, loaded, continueFrom);
-  else applyTransition(changes, loaded, { arrival, isNew });
-  return 'done';
-}
-
-type Outcome = Arrival | BlockOpening | CancelState | { readonly kind: 'join' };
-
-function toOutcome(outcome: string): Outcome {
-  const failing = parseFailing(outcome);
-  return parseJson(failing === undefined ? outcome : (failing.left ?? OPEN)) as Outcome;
-}
-
-const OPEN = '{"kind":"open"}';
-
-/** Starts one batch of the branches of a wide block. */
-function advanceOpening(
-  changes: BranchChanges,
-  loaded: LoadedBranch,
-  { events }: BlockOpening,
-): 'done' | 'more' {
-  const { branch } = loaded;
-  const opened = {
-    ...loaded,
-    branch: { ...branch, due: { inMs: limits.branchLeaseMs }, wasPlain: false },
-    isNew: false,
-  };
-  const end = findStartEnd(opened.branch);
-  const startedMax = limits.advanceBatchMax;
-  const started = startChildren(changes, opened, { events, end, startedMax });
-  if (started.cursor < end) return 'more';
-  changes.addBranch(
-    {
-      ...started,
-      ...unclaimed,
-      status: 'waiting',
-      outcome: null,
-      due: undefined,
-    },
-    false,
-  );
-  return 'done';
+): Promise<SignalSearch> {
+  const need = findNeed(loaded.branch);
+  if (need === 'wake-up') return await findWakeUp(tx, loaded);
+  return need === 'join' ? { arrival: join ?? (await readJoin(tx, loaded.branch)) } : {};
 }
 
 /** Finds what ends the wait of a branch: a signal, or its deadline. */
@@ -175,44 +114,16 @@ async function findWakeUp(tx: Transaction, loaded: LoadedBranch): Promise<Signal
   return isUnsure ? { continueFrom: FROM_RUN_START_AGAIN } : {};
 }
 
-function continueWaiting(
-  changes: BranchChanges,
-  { branch }: LoadedBranch,
-  continueFrom: number | undefined,
-): void {
-  const isLater = continueFrom === FROM_RUN_START_AGAIN;
-  const searchInMs = isLater ? limits.signalSearchAgainMs : 0;
-  changes.addBranch(
-    {
-      ...branch,
-      wakeFrom: continueFrom ?? null,
-      due: undefined,
-      searchInMs: continueFrom === undefined ? undefined : searchInMs,
-      wasPlain: false,
-      claimToken: null,
-      claimedBy: null,
-    },
-    false,
-  );
-}
-
-/** The result of a search. Without both fields, all signals have been checked. */
-export interface SignalSearch {
-  /** Ends the wait. */
-  readonly arrival?: Arrival;
-  /** The number of the signal from which the next search continues. */
-  readonly continueFrom?: number;
-}
-
 /** Checks a bounded number of the signals of a type, oldest first. */
-export async function searchSignal(
+async function searchSignal(
   tx: Transaction,
   loaded: LoadedBranch,
   { type, from }: { readonly type: string; readonly from: number },
 ): Promise<SignalSearch> {
-  const { run, graph, branch, own, base, context } = loaded;
   const first =
-    from < FROM_RUN_START_AGAIN ? from : await findFirstSince(tx, await readWorkStart(tx, run));
+    from < FROM_RUN_START_AGAIN
+      ? from
+      : await findFirstSince(tx, await readWorkStart(tx, loaded.run));
   if (first === undefined) return {};
   const rows = await tx.run(
     `select seq, id, source, data, metadata from ${tx.dialect.table('signals')}
@@ -221,48 +132,36 @@ export async function searchSignal(
   );
   if (rows.length === 0) return {};
   const used = await listUsedSignals(tx, loaded, type);
-  const opened = await openMasked(tx, rows);
-  const state = { node: branch.node, stop: branch.stop, own, base, context };
-  for (const row of rows) {
-    const signalId = text(row, 'id');
-    if (used.has(signalId)) continue;
-    const { data, fault }: OpenedSignal = opened.get(signalId) ?? { data: text(row, 'data') };
-    const signal = { type, source: senderOf(text(row, 'source')), data: parseJson(data) as Json };
-    if (!isAwaitedSignal(graph, state, signal)) continue;
-    if (fault !== undefined) throw fault;
-    return { arrival: { kind: 'signalled', data: signal.data, signalId } };
-  }
+  const arrival = findAwaitedSignal(loaded, type, await openSignals(tx, rows), used);
+  if (arrival !== undefined) return { arrival };
   const last = rows.at(-1);
   const isFull = rows.length === limits.signalSearchMax && last !== undefined;
   return isFull ? { continueFrom: int(last, 'seq') + 1 } : {};
 }
 
-interface OpenedSignal {
-  /** JSON text. With a fault, the masked payload. */
-  readonly data: string;
-  readonly fault?: Error;
-}
-
-/** Decrypts the payloads of masked signals, by id. */
-async function openMasked(
-  tx: Transaction,
-  rows: readonly Row[],
-): Promise<Map<string, OpenedSignal>> {
+/** Decodes signals, and decrypts the payloads of those that are masked. */
+async function openSignals(tx: Transaction, rows: readonly Row[]): Promise<WaitSignal[]> {
   const { openSignal } = tx;
-  const masked = rows.filter((row) => isMasked(text(row, 'metadata')));
-  if (masked.length === 0 || openSignal === undefined) return new Map();
-  const shown = new Map(masked.map((row) => [text(row, 'id'), text(row, 'data')]));
-  const found = await findSealedPayloads(tx, [...shown.keys()]);
-  return new Map(
-    found.map(({ signalId, sealed }): [string, OpenedSignal] => {
-      try {
-        return [signalId, { data: openSignal(signalId, sealed) }];
-      } catch (error) {
-        const fault = error instanceof Error ? error : new Error(String(error));
-        return [signalId, { data: shown.get(signalId) ?? 'null', fault }];
-      }
-    }),
-  );
+  const signals = rows.map((row) => ({
+    id: text(row, 'id'),
+    source: text(row, 'source'),
+    data: text(row, 'data'),
+  }));
+  const masked = rows
+    .filter((row) => isMasked(text(row, 'metadata')))
+    .map((row) => text(row, 'id'));
+  if (masked.length === 0 || openSignal === undefined) return signals;
+  const found = await findSealedPayloads(tx, masked);
+  const sealedOf = new Map(found.map(({ signalId, sealed }) => [signalId, sealed]));
+  return signals.map((signal): WaitSignal => {
+    const sealed = sealedOf.get(signal.id);
+    if (sealed === undefined) return signal;
+    try {
+      return { ...signal, data: openSignal(signal.id, sealed) };
+    } catch (error) {
+      return { ...signal, fault: error instanceof Error ? error : new Error(String(error)) };
+    }
+  });
 }
 
 /** Reads when the work of a run started: for a revived run, the start of the first run. */
@@ -297,13 +196,6 @@ async function listUsedSignals(
   );
   for (const row of rows) used.add(parseSignalNote(textOrNull(row, 'note')) ?? '');
   return used;
-}
-
-function hasSeveralWaits({ nodes }: Graph, type: string): boolean {
-  const waits = Object.values(nodes).filter(
-    (node) => node.kind === 'wait' && node.signal?.type === type,
-  );
-  return waits.length > 1;
 }
 
 const selectWaitNotes = defineRows({
