@@ -3,7 +3,7 @@ export const debts: readonly string[] = [
   'src/directive/directive.sql.ts → src/job/enqueue.sql.ts',
   'src/directive/directive.sql.ts → src/pipeline/run/start.sql.ts',
   'src/job/enqueue.sql.ts → src/signal/signal.sql.ts',
-  'src/job/settle.sql.ts → src/pipeline/run/settle-branch.sql.ts',
+  'src/job/settle.sql.ts → src/pipeline/run/advance.sql.ts',
   'src/job/settle.sql.ts → src/pipeline/run/start.sql.ts',
   'src/job/settle.sql.ts → src/schedule/breaker.sql.ts',
   'src/job/settle.sql.ts → src/signal/signal.sql.ts',

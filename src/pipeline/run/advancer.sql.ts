@@ -25,7 +25,7 @@ import {
 } from './changes.ts';
 import { findGraph, loadBranches, toBranch } from './load-run.sql.ts';
 import { FROM_RUN_START, FROM_RUN_START_AGAIN, type Arrival } from './run.ts';
-import { lockBranches, readJoin, writeChanges } from './settle-branch.sql.ts';
+import { lockBranches, readJoin, writeChanges } from './advance.sql.ts';
 import { recallEvents } from './start.sql.ts';
 import type { AdvanceRequest, AdvanceResult } from './types.ts';
 import { parseSignalNote } from './walk.ts';

@@ -18,7 +18,7 @@ import { failBranch, haltUnstarted, isUnstarted } from './advancer.ts';
 import { isCancelling } from './change.sql.ts';
 import { BranchChanges, noRunEvents, runIdOf } from './changes.ts';
 import { loadBranches, readRuns } from './load-run.sql.ts';
-import { lockBranches, writeChanges } from './settle-branch.sql.ts';
+import { lockBranches, writeChanges } from './advance.sql.ts';
 import type {
   BranchClaim,
   BranchClaimRequest,

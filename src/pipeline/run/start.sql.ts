@@ -15,7 +15,7 @@ import {
 } from './changes.ts';
 import { findGraph, loadBranches, readRuns } from './load-run.sql.ts';
 import type { RunStatus } from './run.ts';
-import { writeChanges } from './settle-branch.sql.ts';
+import { writeChanges } from './advance.sql.ts';
 import type { RunCommitEvents, RunDraft, RunStart } from './types.ts';
 import { insertFailures } from './advancement.sql.ts';
 import { insertOnce, insertRoots } from './write-run.sql.ts';
