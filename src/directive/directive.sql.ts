@@ -19,7 +19,7 @@ import type {
 } from './types.ts';
 import { enqueueJobs } from '../job/enqueue.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
-import { createRuns } from '../pipeline/run/start.sql.ts';
+import { createRuns } from '../pipeline/run/advance.sql.ts';
 import { WhereClause } from '../ledger/where.ts';
 import { rangeAfter, readWalk, type ListPage, type WalkStream } from '../ledger/walk.ts';
 
@@ -193,7 +193,7 @@ export async function follow(
   { signals, jobs, runs = [] }: Consequences,
 ): Promise<void> {
   await enqueueJobs(tx, { signals, jobs });
-  await createRuns(tx, runs);
+  if (runs.length > 0) await createRuns(tx, runs);
 }
 
 /** Selects executed directives, by the time of execution. Waiting ones haven't changed anything yet. */

@@ -9,8 +9,7 @@ import {
 } from '../ledger/dialect.ts';
 import { text, textOrNull } from '../ledger/row.ts';
 import { mergeRunEvents, noRunEvents } from '../pipeline/run/changes.ts';
-import { advanceAfterJobs } from '../pipeline/run/advance.sql.ts';
-import { createRuns, recallEvents } from '../pipeline/run/start.sql.ts';
+import { advanceAfterJobs, createRuns, recallEvents } from '../pipeline/run/advance.sql.ts';
 import type { RunDraft, RunCommitEvents } from '../pipeline/run/types.ts';
 import { noBreakerEffects, recordBreakerEnds } from '../schedule/breaker.sql.ts';
 import { hasWaitingBranch, isAdminOnly } from '../signal/signal.sql.ts';

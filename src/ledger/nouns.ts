@@ -104,7 +104,6 @@ import {
   findStepSignal,
 } from '../pipeline/run/run.sql.ts';
 import { listAdvancements } from '../pipeline/run/advancement.sql.ts';
-import { enqueueBatch, startRuns } from '../pipeline/run/start.sql.ts';
 import { countOpenBreakers, listBreakers, listTransitions } from '../schedule/breaker.sql.ts';
 import { fireSchedules } from '../schedule/fire.sql.ts';
 import {
@@ -148,6 +147,7 @@ import {
   advanceRun,
   awaitTenantClaims,
   createDirective,
+  enqueueBatch,
   findEventEnd,
   listAttemptsByJob,
   listEventsAfter,
@@ -155,6 +155,7 @@ import {
   releaseProcess,
   settleAndClaim,
   startDeferredDirective,
+  startRuns,
   finds,
   reads,
   writes,

@@ -8,7 +8,10 @@ import { noRunEvents } from '../pipeline/run/changes.ts';
 import type { DirectiveStart, DirectiveInsert } from './directive-work.ts';
 import { listAttemptsOfJobs } from '../job/attempt.sql.ts';
 import { settleClosingsAndClaim, settleClosings } from '../job/settle.sql.ts';
-import type { ClaimRequest } from '../job/types.ts';
+import { enqueueJobs } from '../job/enqueue.sql.ts';
+import { requireQueueRoom } from '../job/queue.sql.ts';
+import type { ClaimRequest, EnqueueResult } from '../job/types.ts';
+import { createRuns } from '../pipeline/run/advance.sql.ts';
 import { advanceBranch, prepareJoin } from '../pipeline/run/advancer.sql.ts';
 import type { AdvanceRequest } from '../pipeline/run/types.ts';
 import {
@@ -18,9 +21,10 @@ import {
   type EventLimit,
 } from '../signal/event-feed.sql.ts';
 import { makeHorizon, type HorizonState } from '../signal/event-horizon.sql.ts';
+import { hasWaitingBranch } from '../signal/signal.sql.ts';
 import { listOpenTenants } from '../tenant/tenant.sql.ts';
 import { tenantSchema } from '../tenant/tenants.ts';
-import type { Closing, ReapRequest, Settlement } from './commit.ts';
+import type { Closing, EnqueueBatch, ReapRequest, Settlement, StartedBatch } from './commit.ts';
 import type { CommitName, Session, Store, Transaction } from './dialect.ts';
 import { performDirective } from './perform-directive.ts';
 
@@ -81,6 +85,34 @@ export function bindNouns<Table extends Nouns>(table: Table, store: Store): Boun
 }
 
 // The verbs below use the store in more than one way, name their commit by their input, or join slices.
+
+/** Inserts jobs, and the runs and signals that belong to them. */
+export async function enqueueBatch(tx: Transaction, batch: EnqueueBatch): Promise<EnqueueResult[]> {
+  const { runs = [] } = batch;
+  await checkQueueLimit(tx, batch);
+  const enqueued = await enqueueJobs(tx, batch);
+  if (runs.length > 0) await createRuns(tx, runs);
+  return enqueued;
+}
+
+/** Inserts runs, and the jobs and signals that belong to them. */
+export async function startRuns(tx: Transaction, batch: EnqueueBatch): Promise<StartedBatch> {
+  const { runs: drafts = [], signals = [] } = batch;
+  await checkQueueLimit(tx, batch);
+  const jobs = await enqueueJobs(tx, batch);
+  const { events, runs } =
+    drafts.length === 0 ? { events: noRunEvents, runs: [] } : await createRuns(tx, drafts);
+  const advancing =
+    events.advancing || (signals.length > 0 && (await hasWaitingBranch(tx, signals)));
+  return { ...events, advancing, jobs, runs };
+}
+
+async function checkQueueLimit(
+  tx: Transaction,
+  { queueLimit, jobs, runs = [] }: EnqueueBatch,
+): Promise<void> {
+  if (queueLimit !== undefined) await requireQueueRoom(tx, queueLimit, jobs.length + runs.length);
+}
 
 /** Closes attempts, each with all its consequences or none, and then claims in the same commit. */
 export function settleAndClaim({ write }: Store) {

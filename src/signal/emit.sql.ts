@@ -4,7 +4,7 @@ import { mergeRunEvents, noRunEvents } from '../pipeline/run/changes.ts';
 import type { Emission, Followers, RunCommitEvents } from '../pipeline/run/types.ts';
 import { enqueueJobs, insertContexts } from '../job/enqueue.sql.ts';
 import { text } from '../ledger/row.ts';
-import { createRuns } from '../pipeline/run/start.sql.ts';
+import { createRuns } from '../pipeline/run/advance.sql.ts';
 import { insertAndWake, insertNewSignals } from './signal.sql.ts';
 
 export interface EmissionResult {

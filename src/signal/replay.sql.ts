@@ -6,7 +6,7 @@ import { lockDirectives } from '../directive/directive.sql.ts';
 import { enqueueJobs, insertContexts } from '../job/enqueue.sql.ts';
 import { lockProgress, writeProgress } from '../directive/lifecycle.sql.ts';
 import { text } from '../ledger/row.ts';
-import { createRuns } from '../pipeline/run/start.sql.ts';
+import { createRuns } from '../pipeline/run/advance.sql.ts';
 
 export interface ReplayStep extends Followers, Pick<Emission, 'contexts'> {
   readonly directiveId: string;
@@ -68,7 +68,7 @@ export async function replayStep(
     (step.contexts ?? []).filter(({ id }) => used.has(id)),
   );
   await enqueueJobs(tx, { jobs });
-  const { events } = await createRuns(tx, runs);
+  const events = runs.length === 0 ? noRunEvents : (await createRuns(tx, runs)).events;
   const { before } = step;
   const progress: ReplayProgress = {
     cursor: step.cursor,

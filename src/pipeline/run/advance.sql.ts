@@ -10,25 +10,145 @@ import {
   runInSavepoint,
 } from '../../ledger/dialect.ts';
 import { int, intOrNull, text, textOrNull } from '../../ledger/row.ts';
-import { applyEndedBranches, applyTransition, isParentReady, startNext } from './apply.ts';
+import { insertFailures } from './advancement.sql.ts';
+import {
+  applyArrivals,
+  applyEndedBranches,
+  applyTransition,
+  isParentReady,
+  startNext,
+  type TransitionCause,
+} from './apply.ts';
 import { releaseDelayedBranches } from './block-concurrency.sql.ts';
 import {
-  BranchChanges,
+  createRoot,
+  mergeRunEvents,
   noRunEvents,
+  type BranchChanges,
   type BranchRow,
   type LoadedBranch,
-  type RunEnd,
   type RunRow,
 } from './changes.ts';
-import { loadBranches, loadLockedBranches, toBranch, toRun } from './load-run.sql.ts';
 import type { HaltReason } from './halt.ts';
-import { createJobArrival, type Arrival, type BlockKind, type BranchStatus } from './run.ts';
-import { findHaltedLeaves, type HaltedBranch } from './report.ts';
-import { reportApprovals, reportHalts } from './report.sql.ts';
-import type { RunCommitEvents } from './types.ts';
-import { insertFailures } from './advancement.sql.ts';
+import {
+  loadBranches,
+  loadLockedBranches,
+  lockBranchRows,
+  readRuns,
+  toBranch,
+  toRun,
+} from './load-run.sql.ts';
+import type { HaltedLeaves } from './report.ts';
+import { readHaltedLeaves, reportApprovals, reportHalts } from './report.sql.ts';
+import {
+  createJobArrival,
+  type Arrival,
+  type BlockKind,
+  type BranchStatus,
+  type RunStatus,
+} from './run.ts';
+import type { Advancement, RunCommitEvents, RunDraft, RunStart } from './types.ts';
 import { flushChanges } from './write-branch.sql.ts';
-import { writeRunEnds } from './write-run.sql.ts';
+import { insertOnce, insertRoots, writeRunEnds } from './write-run.sql.ts';
+
+/**
+ * Inserts runs, each once. Runs that don't have to wait start in this transaction and go as far as
+ * they can. An advancer starts the others.
+ */
+export async function createRuns(
+  tx: Transaction,
+  drafts: readonly RunDraft[],
+): Promise<RunCreation> {
+  const { starts, ready, hasQueued, dueInMs, repeated } = await insertOnce(tx, drafts);
+  const dropped = starts.filter(({ duplicateOf }) => duplicateOf !== undefined);
+  const waits = { ...noRunEvents, advancing: hasQueued, dueInMs, dropped };
+  const { events, endedAs } = await startRoots(tx, ready);
+  const recalled =
+    tx.isRetry && repeated.length > 0 ? await recallEvents(tx, repeated) : noRunEvents;
+  // A run can end in the transaction that starts it.
+  const runs = starts.map((start) => {
+    const status = endedAs.get(start.duplicateOf ?? start.runId);
+    return status === undefined ? start : { ...start, status };
+  });
+  return { events: mergeRunEvents([waits, events, recalled]), runs };
+}
+
+interface RunCreation {
+  readonly events: RunCommitEvents;
+  /** The result of each draft, in their order. */
+  readonly runs: readonly RunStart[];
+}
+
+/**
+ * Returns the events of an earlier commit whose response was lost. They can be repeated, because a
+ * needless check does no harm.
+ */
+export async function recallEvents(
+  tx: Transaction,
+  runIds: readonly string[],
+): Promise<RunCommitEvents> {
+  const runs = [...(await readRuns(tx, [...new Set(runIds)])).values()];
+  for (const run of runs) if (run.completedAt !== null) tx.ends?.note(run);
+  return { advancing: true, queued: true, dueInMs: 0 };
+}
+
+/** Creates the first branch of each running run, and advances it. */
+async function startRoots(
+  tx: Transaction,
+  runIds: readonly string[],
+): Promise<Pick<BranchChanges, 'events' | 'endedAs'>> {
+  const endedAs = new Map<string, RunStatus>();
+  if (runIds.length === 0) return { events: noRunEvents, endedAs };
+  const runs = [...(await readRuns(tx, runIds)).values()];
+  const roots = runs.map((run) => ({ run, branch: createRoot(run), arrival: START, isNew: true }));
+  const started = await runInSavepoint(tx, (inner) => advanceBranches(inner, roots));
+  if (started.isDone) return started.value;
+  if (runs.length > 1) return await startEachRoot(tx, runIds);
+  await insertRoots(tx, runs);
+  const failed = runs.map(({ id }) => ({ runId: id, branchId: id, node: '', processId: '' }));
+  return { events: await recordFailures(tx, failed, started.error), endedAs };
+}
+
+const START: Arrival = { kind: 'start' };
+
+/** Loads branches, computes what follows from their arrivals, and writes it. */
+async function advanceBranches(
+  tx: Transaction,
+  causes: readonly (TransitionCause & Pick<LoadedBranch, 'run' | 'branch'>)[],
+): Promise<BranchChanges> {
+  const changes = applyArrivals(await loadBranches(tx, causes));
+  await writeChanges(tx, changes);
+  return changes;
+}
+
+/** Records branches that were not advanced, and leaves them to an advancer. */
+async function recordFailures(
+  tx: Transaction,
+  failed: readonly Pick<Advancement, 'runId' | 'branchId' | 'node' | 'processId'>[],
+  error: string,
+): Promise<RunCommitEvents> {
+  await insertFailures(
+    tx,
+    failed.map((branch) => ({ ...branch, error })),
+  );
+  const failures = failed.map(({ branchId }) => ({ branchId, error }));
+  return { ...noRunEvents, advancing: true, failures };
+}
+
+/** Starts the runs one by one, so that the failure of one doesn't stop the others. */
+async function startEachRoot(
+  tx: Transaction,
+  runIds: readonly string[],
+): Promise<Pick<BranchChanges, 'events' | 'endedAs'>> {
+  const events: RunCommitEvents[] = [];
+  const endedAs = new Map<string, RunStatus>();
+  for (const id of runIds) {
+    const started = await startRoots(tx, [id]);
+    events.push(started.events);
+    for (const [runId, status] of started.endedAs) endedAs.set(runId, status);
+  }
+  return { events: mergeRunEvents(events), endedAs };
+}
 
 /** The final end of the job that a branch waited for. */
 interface JobArrival {
@@ -50,9 +170,8 @@ export async function advanceAfterJobs(
     .flatMap(toJobArrival)
     .toSorted((a, b) => (a.branchId < b.branchId ? -1 : 1));
   if (arrivals.length === 0) return noRunEvents;
-  const advanced = await runInSavepoint(tx, (inner) => advanceAll(inner, arrivals));
+  const advanced = await runInSavepoint(tx, (inner) => advanceSettled(inner, arrivals));
   if (advanced.isDone) return advanced.value;
-  const { error } = advanced;
   const left = await tx.each(
     storeArrival,
     arrivals.map(({ job, branchId, arrival }) => ({
@@ -62,15 +181,12 @@ export async function advanceAfterJobs(
     })),
   );
   const isLeft = new Set(left.map((row) => text(row, 'id')));
-  const failed = arrivals.filter(({ branchId }) => isLeft.has(branchId));
-  await insertFailures(
-    tx,
-    failed.map(({ job, runId, branchId }) => {
-      return { runId, branchId, node: job.stepId ?? '', processId: job.claimedBy ?? '', error };
-    }),
-  );
-  const failures = failed.map(({ branchId }) => ({ branchId, error }));
-  return { ...noRunEvents, advancing: true, failures };
+  const failed = arrivals
+    .filter(({ branchId }) => isLeft.has(branchId))
+    .map(({ job, runId, branchId }) => {
+      return { runId, branchId, node: job.stepId ?? '', processId: job.claimedBy ?? '' };
+    });
+  return await recordFailures(tx, failed, advanced.error);
 }
 
 function toJobArrival({ job, ending, report, output }: Closing): JobArrival[] {
@@ -79,7 +195,7 @@ function toJobArrival({ job, ending, report, output }: Closing): JobArrival[] {
   return [{ job, runId, branchId, arrival: createJobArrival(ending, report.error, output) }];
 }
 
-async function advanceAll(
+async function advanceSettled(
   tx: Transaction,
   arrivals: readonly JobArrival[],
 ): Promise<RunCommitEvents> {
@@ -91,14 +207,7 @@ async function advanceAll(
     if (run?.status !== 'running' || branch?.status !== 'running') return [];
     return branch.jobId === arrival.job.id ? [{ run, branch, ...arrival }] : [];
   });
-  const loadedBranches = await loadBranches(tx, causes);
-  const changes = new BranchChanges();
-  loadedBranches.forEach((loaded, index) => {
-    const cause = causes[index];
-    if (cause !== undefined) applyTransition(changes, loaded, cause);
-  });
-  await writeChanges(tx, changes);
-  return changes.events;
+  return (await advanceBranches(tx, causes)).events;
 }
 
 /**
@@ -137,18 +246,6 @@ const lockRunRows = defineRows({
     )}`,
 });
 
-const lockBranchRows = defineRows({
-  columns: { id: 'text' },
-  key: 'id',
-  sql: (r, d) =>
-    `select q.*, coalesce((select p.payload from ${d.table('run_payloads')} p
-        where p.id = q.payload_ref), q.payload) as payload
-      from ${r.lateral(
-        `select b.* from ${d.table('run_branches')} b where b.id ${r.isKey()} order by b.id
-          ${d.forUpdate}`,
-      )}`,
-});
-
 const storeArrival = defineRows({
   columns: { id: 'text', job_id: 'text', outcome: 'text' },
   sql: (r, d) => `update ${d.table('run_branches')} set status = 'advancing',
@@ -183,35 +280,13 @@ async function endRuns(tx: Transaction, changes: BranchChanges): Promise<void> {
   if (ends.length === 0) return;
   const halted = ends.filter(({ root }) => root.status === 'halted');
   if (halted.length > 0) flushChanges(tx, changes);
-  const leaves = await readHaltedLeaves(tx, halted);
+  const leaves = halted.length === 0 ? noLeaves : await readHaltedLeaves(tx, halted);
   await writeRunEnds(tx, ends, leaves);
   for (const { run } of ends) tx.ends?.note(run);
   if (halted.length > 0) await reportHalts(tx, changes, halted, leaves);
 }
 
-/** Reads the branches that halted by themselves, by run. */
-async function readHaltedLeaves(
-  tx: Transaction,
-  ends: readonly RunEnd[],
-): Promise<Map<string, HaltedBranch[]>> {
-  const leaves = new Map<string, HaltedBranch[]>();
-  for (const { run } of ends) {
-    const rows = await tx.run(
-      `select id, node, halt_reason, halt_message from ${tx.dialect.table('run_branches')}
-        where id >= ? and id < ? and status = 'halted'
-        order by id limit ${limits.haltedBranchesMax}`,
-      [run.id, `${run.id}~`],
-    );
-    const halted = rows.map((row) => ({
-      id: text(row, 'id'),
-      node: text(row, 'node'),
-      reason: text(row, 'halt_reason'),
-      message: textOrNull(row, 'halt_message'),
-    }));
-    leaves.set(run.id, findHaltedLeaves(halted));
-  }
-  return leaves;
-}
+const noLeaves: HaltedLeaves = new Map();
 
 function readLevel(changes: BranchChanges): Row[] {
   return changes.drainDeepestParents().map(([id, { count, halted }]) => ({ id, count, halted }));

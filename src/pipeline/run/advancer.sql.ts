@@ -23,10 +23,9 @@ import {
   type LoadedBranch,
   type RunRow,
 } from './changes.ts';
-import { findGraph, loadBranches, toBranch } from './load-run.sql.ts';
+import { loadBranches, toBranch } from './load-run.sql.ts';
 import { FROM_RUN_START, FROM_RUN_START_AGAIN, type Arrival } from './run.ts';
-import { lockBranches, readJoin, writeChanges } from './advance.sql.ts';
-import { recallEvents } from './start.sql.ts';
+import { lockBranches, readJoin, recallEvents, writeChanges } from './advance.sql.ts';
 import type { AdvanceRequest, AdvanceResult } from './types.ts';
 import { parseSignalNote } from './walk.ts';
 
@@ -58,10 +57,7 @@ export async function advanceBranch(
     return { ...(await recallEvents(tx, [runId])), verdict: 'done' };
   }
   if (run.status !== 'running') return await advanceEnded(tx, branch);
-  const graph = await findGraph(tx, run.definitionHash);
-  // A root that has not started yet has no node.
-  const node = branch.node === '' ? (graph?.first ?? '') : branch.node;
-  const [loaded] = await loadBranches(tx, [{ run, branch: { ...branch, node } }]);
+  const [loaded] = await loadBranches(tx, [{ run, branch }]);
   if (loaded === undefined) return { ...noRunEvents, verdict: 'fenced' };
   const changes = new BranchChanges();
   const verdict = advanceClaimed(changes, loaded, await readNeed(tx, loaded, join));

@@ -3,8 +3,9 @@ import { limits } from '../../base/limits.ts';
 import { parseJson } from '../../base/parse-json.ts';
 import { senderOf } from '../../signal/signal.ts';
 import type { Graph } from '../language/graph.ts';
-import { applyTransition, findStartEnd, parseFailing, startChildren } from './apply.ts';
+import { applyTransition, findStartEnd, startChildren } from './apply.ts';
 import {
+  parseFailing,
   unclaimed,
   type BlockOpening,
   type BranchChanges,

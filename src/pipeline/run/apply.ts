@@ -1,20 +1,19 @@
 import { makeId } from '../../base/ids.ts';
 import { compact, type Json, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
-import { parseJson } from '../../base/parse-json.ts';
 import type { Job, JobDraft } from '../../job/job.ts';
 import { advance } from './advance.ts';
 import {
+  BranchChanges,
   baseKeyOf,
   draftRunJob,
   newBranch,
   notPaused,
+  parseFailing,
   stepKeyOf,
   type BlockOpening,
-  type BranchChanges,
   type BranchDraft,
   type BranchRow,
-  type FailingState,
   type LoadedBranch,
   type StepDraft,
 } from './changes.ts';
@@ -34,7 +33,14 @@ export interface TransitionCause {
 
 type LandingOf<K extends Landing['kind']> = Extract<Landing, { readonly kind: K }>;
 
-/** Advances one branch in memory, and adds everything that follows to the changes. */
+/** Computes everything that follows from arrivals at branches. Pure: state in, changes out. */
+export function applyArrivals(states: readonly (LoadedBranch & TransitionCause)[]): BranchChanges {
+  const changes = new BranchChanges();
+  for (const state of states) applyTransition(changes, state, state);
+  return changes;
+}
+
+/** Advances one branch, and adds everything that follows to the changes. */
 export function applyTransition(
   changes: BranchChanges,
   loaded: LoadedBranch,
@@ -364,12 +370,6 @@ export function applyEndedBranches(
   if (branch.width <= limits.inlineFanoutMax || branch.halted > 0) return 'join';
   changes.addBranch(leaveToAdvancer(branch, { kind: 'join' }), false);
   return undefined;
-}
-
-export function parseFailing(outcome: string | null): FailingState | undefined {
-  return outcome?.startsWith('{"kind":"failing"') === true
-    ? (parseJson(outcome) as FailingState)
-    : undefined;
 }
 
 /**

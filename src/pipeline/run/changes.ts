@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { compact, type Json, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
+import { parseJson } from '../../base/parse-json.ts';
 import type { ContextDraft } from '../../job/types.ts';
 import type { JobDraft, SubmittedBy } from '../../job/job.ts';
 import type { SignalDraft } from '../../signal/signal.ts';
@@ -60,6 +61,12 @@ export interface FailingState {
   readonly left: string | null;
 }
 
+export function parseFailing(outcome: string | null): FailingState | undefined {
+  return outcome?.startsWith('{"kind":"failing"') === true
+    ? (parseJson(outcome) as FailingState)
+    : undefined;
+}
+
 export type FailedArrival = Extract<Arrival, { readonly kind: 'failed' }>;
 
 /** Identifies the payload from before the block that a branch is in. */
@@ -114,8 +121,8 @@ export const newBranch = {
   completedAt: null,
 } as const;
 
-/** Creates the first branch of a run, before the first step. */
-export function createRoot(run: RunRow, graph: Graph): BranchRow {
+/** Creates the first branch of a run. It has no node until its definition is loaded. */
+export function createRoot(run: RunRow): BranchRow {
   return {
     ...notPaused,
     ...newBranch,
@@ -126,7 +133,7 @@ export function createRoot(run: RunRow, graph: Graph): BranchRow {
     index: 0,
     label: null,
     path: '0',
-    node: graph.first,
+    node: '',
     stop: null,
     payload: run.payload,
     isWhole: true,

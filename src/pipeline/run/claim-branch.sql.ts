@@ -225,6 +225,12 @@ export async function releaseBranch(
   if (tries >= triesMax && run.status === 'running') {
     const reason = 'advancement_retries_exhausted';
     const failure = { kind: 'failed', reason, error: message } as const;
+    if (isUnstarted(branch)) {
+      const changes = new BranchChanges();
+      haltUnstarted(changes, run, branch, failure);
+      await writeChanges(tx, changes);
+      return changes.events;
+    }
     const halted = await runInSavepoint(tx, async (inner) => {
       const changes = new BranchChanges();
       const [loaded] = await loadBranches(inner, [{ run, branch }]);
@@ -233,12 +239,6 @@ export async function releaseBranch(
       return changes.events;
     });
     if (halted.isDone) return halted.value;
-    if (isUnstarted(branch)) {
-      const changes = new BranchChanges();
-      haltUnstarted(changes, run, branch, failure);
-      await writeChanges(tx, changes);
-      return changes.events;
-    }
   }
   // The branch is released even if halting it failed.
   const delayMs = limits.advancementBackoffMs * 2 ** Math.min(tries - 1, DOUBLED_MAX);

@@ -5,13 +5,15 @@ import type { Graph } from '../language/graph.ts';
 import {
   defineRows,
   awaitBoth,
+  type Dialect,
   type Row,
+  type RowsStatement,
   type Session,
   type Transaction,
 } from '../../ledger/dialect.ts';
 import { WhereClause } from '../../ledger/where.ts';
 import { int, text, textOrNull, intOrNull } from '../../ledger/row.ts';
-import type { BlockKind, BranchStatus, RunStatus, Step, StepStatus } from './run.ts';
+import type { BlockKind, BranchStatus, Run, RunStatus, Step, StepStatus } from './run.ts';
 import type { BranchFilter, StepFilter } from './types.ts';
 import type { HaltReason } from './halt.ts';
 import { baseKeyOf, type BranchRow, type LoadedBranch, type RunRow } from './changes.ts';
@@ -37,33 +39,25 @@ function cache<T>(entries: Map<string, T>, key: string, value: T, entriesMax: nu
 }
 
 /** Loads the definition, the base payload and the baggage of each branch. */
-export async function loadBranches(
+export async function loadBranches<T extends Pick<LoadedBranch, 'run' | 'branch'>>(
   session: Session,
-  pairs: readonly { readonly run: RunRow; readonly branch: BranchRow }[],
-): Promise<LoadedBranch[]> {
+  pairs: readonly T[],
+): Promise<(T & LoadedBranch)[]> {
+  const baseKeys = pairs.flatMap(({ branch }) => baseKeyOf(branch) ?? []);
+  const contextIds = pairs.flatMap(({ branch }) => branch.eventContextId ?? []);
   const [graphOf, [baseOf, contextOf]] = await awaitBoth(
-    loadGraphs(
-      session,
-      pairs.map(({ run }) => run.definitionHash),
-    ),
-    awaitBoth(
-      loadBases(
-        session,
-        pairs.flatMap(({ branch }) => baseKeyOf(branch) ?? []),
-      ),
-      loadContexts(
-        session,
-        pairs.flatMap(({ branch }) => branch.eventContextId ?? []),
-      ),
-    ),
+    loadGraphs(session, pairs),
+    awaitBoth(loadBases(session, baseKeys), loadContexts(session, contextIds)),
   );
-  return pairs.map(({ run, branch }) => {
+  return pairs.map((pair) => {
+    const { run, branch } = pair;
     const graph = graphOf.get(run.definitionHash);
     if (graph === undefined) throw new Error(`the definition of run ${run.id} is gone`);
     return {
-      run,
+      ...pair,
       graph,
-      branch,
+      // A root that has not started yet has no node.
+      branch: branch.node === '' ? { ...branch, node: graph.first } : branch,
       own: parseJson(branch.payload) as JsonObject,
       base: baseOf.get(baseKeyOf(branch) ?? '') ?? {},
       context: contextOf.get(branch.eventContextId ?? '') ?? {},
@@ -111,15 +105,24 @@ const selectRuns = defineRows({
     )}`,
 });
 
+const selectBranches = selectBranchesWith(() => '');
+
+/** Locks branches in the order of ids. */
+export const lockBranchRows = selectBranchesWith((d) => `order by b.id ${d.forUpdate}`);
+
 /** The payload is in the branch or in a row of its own. */
-const selectBranches = defineRows({
-  columns: { id: 'text' },
-  key: 'id',
-  sql: (r, d) =>
-    `select q.*, coalesce((select p.payload from ${d.table('run_payloads')} p
-        where p.id = q.payload_ref), q.payload) as payload
-      from ${r.lateral(`select b.* from ${d.table('run_branches')} b where b.id ${r.isKey()}`)}`,
-});
+function selectBranchesWith(lock: (d: Dialect) => string): RowsStatement {
+  return defineRows({
+    columns: { id: 'text' },
+    key: 'id',
+    sql: (r, d) =>
+      `select q.*, coalesce((select p.payload from ${d.table('run_payloads')} p
+          where p.id = q.payload_ref), q.payload) as payload
+        from ${r.lateral(
+          `select b.* from ${d.table('run_branches')} b where b.id ${r.isKey()} ${lock(d)}`,
+        )}`,
+  });
+}
 
 export async function findGraph(session: Session, hash: string): Promise<Graph | undefined> {
   const known = graphs.get(hash);
@@ -138,10 +141,10 @@ async function readGraph(session: Session, hash: string): Promise<Graph | undefi
 
 async function loadGraphs(
   session: Session,
-  hashes: readonly string[],
+  pairs: readonly { readonly run: RunRow }[],
 ): Promise<Map<string, Graph>> {
   const found = new Map<string, Graph>();
-  for (const hash of new Set(hashes)) {
+  for (const hash of new Set(pairs.map(({ run }) => run.definitionHash))) {
     const graph = await findGraph(session, hash);
     if (graph !== undefined) found.set(hash, graph);
   }
@@ -252,7 +255,7 @@ const selectContext = defineRows({
     )}`,
 });
 
-export async function findRun(session: Session, id: string): Promise<RunRow | undefined> {
+export async function findRun(session: Session, id: string): Promise<Run | undefined> {
   const [row] = await session.run(
     `select * from ${session.dialect.table('pipeline_runs')} where id = ?`,
     [id],

@@ -1,4 +1,6 @@
+import { limits } from '../../base/limits.ts';
 import type { Transaction } from '../../ledger/dialect.ts';
+import { text, textOrNull } from '../../ledger/row.ts';
 import { hasWaitingBranch, isAdminOnly } from '../../signal/signal.sql.ts';
 import type { SignalDraft } from '../../signal/signal.ts';
 import type { BranchChanges, RunEnd, RunRow } from './changes.ts';
@@ -7,7 +9,9 @@ import {
   createApprovalSignal,
   createHaltSignal,
   draftHaltJob,
+  findHaltedLeaves,
   type HaltedBranch,
+  type HaltedLeaves,
 } from './report.ts';
 import type { Followers } from './types.ts';
 import { insertRoots, insertRuns } from './write-run.sql.ts';
@@ -32,7 +36,7 @@ export async function reportHalts(
   tx: Transaction,
   changes: BranchChanges,
   halted: readonly RunEnd[],
-  leaves: ReadonlyMap<string, readonly HaltedBranch[]>,
+  leaves: HaltedLeaves,
 ): Promise<void> {
   const signals: SignalDraft[] = [];
   for (const end of halted) {
@@ -45,6 +49,30 @@ export async function reportHalts(
     await addFollowers(tx, changes, tx.followHalt?.({ run, signal, parentJobId, context }));
   }
   await addSignals(tx, changes, signals);
+}
+
+/** Reads the branches that halted by themselves, by run. */
+export async function readHaltedLeaves(
+  tx: Transaction,
+  ends: readonly RunEnd[],
+): Promise<HaltedLeaves> {
+  const leaves = new Map<string, HaltedBranch[]>();
+  for (const { run } of ends) {
+    const rows = await tx.run(
+      `select id, node, halt_reason, halt_message from ${tx.dialect.table('run_branches')}
+        where id >= ? and id < ? and status = 'halted'
+        order by id limit ${limits.haltedBranchesMax}`,
+      [run.id, `${run.id}~`],
+    );
+    const halted = rows.map((row) => ({
+      id: text(row, 'id'),
+      node: text(row, 'node'),
+      reason: text(row, 'halt_reason'),
+      message: textOrNull(row, 'halt_message'),
+    }));
+    leaves.set(run.id, findHaltedLeaves(halted));
+  }
+  return leaves;
 }
 
 async function addSignals(

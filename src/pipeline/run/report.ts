@@ -20,6 +20,9 @@ export interface HaltedBranch {
   readonly message: string | null;
 }
 
+/** The branches that halted by themselves, by run. */
+export type HaltedLeaves = ReadonlyMap<string, readonly HaltedBranch[]>;
+
 /**
  * Returns the branches that halted by themselves, not because one of their own branches halted. In the
  * order of ids, the branches below a branch directly follow it.

@@ -7,7 +7,7 @@ import type { NodeId } from '../language/graph.ts';
 import { failWith, runNotFound } from './change.sql.ts';
 import type { BranchRow, RunRow } from './changes.ts';
 import { branchRowsOf, forEachSlice, type Slice } from './copy.sql.ts';
-import { findRun, toBranch } from './load-run.sql.ts';
+import { readRuns, toBranch } from './load-run.sql.ts';
 import { planRetryFrom, type ReopenedBlock, type RetryFromPlan } from './retry-from-plan.sql.ts';
 import type { RetryFromRefusal, Revival } from './types.ts';
 
@@ -37,7 +37,7 @@ export async function findRetryFromRefusal(
   runId: string,
   step: NodeId,
 ): Promise<RetryFromRefusal | undefined> {
-  const run = await findRun(session, runId);
+  const run = (await readRuns(session, [runId])).get(runId);
   const found =
     run === undefined ? runNotFound(runId) : await findRetryFromPlan(session, run, step);
   return 'status' in found && found.status === 'failed' ? found : undefined;

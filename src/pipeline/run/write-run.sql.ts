@@ -2,7 +2,7 @@ import { fromTimestamp, toTimestamp } from '../../base/clock.ts';
 import { defineRows, type Row, type Transaction } from '../../ledger/dialect.ts';
 import { int, text } from '../../ledger/row.ts';
 import type { RunEnd, RunRow } from './changes.ts';
-import { haltedStepOf, type HaltedBranch } from './report.ts';
+import { haltedStepOf, type HaltedLeaves } from './report.ts';
 import type { RunStatus } from './run.ts';
 import type { RunDraft, RunStart } from './types.ts';
 
@@ -237,7 +237,7 @@ const insertRoot = defineRows({
 export async function writeRunEnds(
   tx: Transaction,
   ends: readonly RunEnd[],
-  leaves: ReadonlyMap<string, readonly HaltedBranch[]>,
+  leaves: HaltedLeaves,
 ): Promise<void> {
   const rows = ends.map(({ run, root }) => ({
     id: run.id,
