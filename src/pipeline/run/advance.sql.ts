@@ -10,7 +10,7 @@ import {
   runInSavepoint,
 } from '../../ledger/dialect.ts';
 import { int, intOrNull, text, textOrNull } from '../../ledger/row.ts';
-import { insertFailures } from './advancement.sql.ts';
+import { insertAdvancements } from './advancement.sql.ts';
 import {
   applyArrivals,
   applyEndedBranches,
@@ -127,7 +127,7 @@ async function recordFailures(
   failed: readonly Pick<Advancement, 'runId' | 'branchId' | 'node' | 'processId'>[],
   error: string,
 ): Promise<RunCommitEvents> {
-  await insertFailures(
+  await insertAdvancements(
     tx,
     failed.map((branch) => ({ ...branch, error })),
   );

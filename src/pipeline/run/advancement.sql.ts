@@ -3,59 +3,26 @@ import { defineRows, type Row, type Session, type Transaction } from '../../ledg
 import { text, textOrNull } from '../../ledger/row.ts';
 import type { Advancement } from './types.ts';
 
-/** The start of an advancement of a branch. */
-export interface AdvancementDraft {
-  readonly branchId: string;
-  readonly runId: string;
-  readonly node: string;
-}
+type AdvancementDraft = Pick<Advancement, 'runId' | 'branchId' | 'node' | 'processId'> & {
+  /** Set if the advancement has failed already, in the transaction that caused it. */
+  readonly error?: string;
+};
 
+/** Records that processes advance branches. */
 export async function insertAdvancements(
   tx: Transaction,
-  processId: string,
   drafts: readonly AdvancementDraft[],
 ): Promise<void> {
   await tx.each(
     insertAdvancement,
-    drafts.map(({ branchId, runId, node }) => ({
-      advancement: makeId(),
-      run_id: runId,
-      id: branchId,
-      node,
-    })),
-    [processId],
-  );
-}
-
-const insertAdvancement = defineRows({
-  columns: { advancement: 'text', run_id: 'text', id: 'text', node: 'text' },
-  sql: (r, d) => `insert into ${d.table('run_advancements')}
-    (id, run_id, branch_id, node, process_id, started_at)
-    select ${r('advancement')}, ${r('run_id')}, ${r('id')}, ${r('node')}, ${r.common(0)}, ${d.now}
-    ${r.from}`,
-});
-
-/** Records advancements that failed in the transaction that caused them. */
-export async function insertFailures(
-  tx: Transaction,
-  failures: readonly Pick<Advancement, 'runId' | 'branchId' | 'node' | 'processId' | 'error'>[],
-): Promise<void> {
-  await tx.each(
-    insertFailure,
-    failures.map(({ runId, branchId, node, processId, error }) => {
-      return {
-        id: makeId(),
-        run_id: runId,
-        branch_id: branchId,
-        node,
-        process_id: processId,
-        error,
-      };
+    drafts.map(({ runId, branchId, node, processId, error = null }) => {
+      const id = makeId();
+      return { id, run_id: runId, branch_id: branchId, node, process_id: processId, error };
     }),
   );
 }
 
-const insertFailure = defineRows({
+const insertAdvancement = defineRows({
   columns: {
     id: 'text',
     run_id: 'text',
@@ -65,55 +32,30 @@ const insertFailure = defineRows({
     error: 'text',
   },
   sql: (r, d) => `insert into ${d.table('run_advancements')}
-    (id, run_id, branch_id, node, process_id, started_at, completed_at, error)
+    (id, run_id, branch_id, node, process_id, error, started_at, completed_at)
     select ${r('id')}, ${r('run_id')}, ${r('branch_id')}, ${r('node')}, ${r('process_id')},
-      ${d.now}, ${d.now}, ${r('error')} ${r.from}`,
+      ${r('error')}, ${d.now}, case when ${r('error')} is not null then ${d.now} end ${r.from}`,
 });
 
-/** Closes advancements whose process crashed. */
-export async function closeCrashedAdvancements(
+/** Closes the open advancements of branches: done, failed, or left by a process that crashed. */
+export async function closeAdvancements(
   tx: Transaction,
   branchIds: readonly string[],
+  { error = null, crashed = false }: { readonly error?: string | null; readonly crashed?: boolean },
 ): Promise<void> {
   await tx.each(
-    closeCrashed,
-    branchIds.map((id) => ({ id })),
+    closeAdvancement,
+    branchIds.map((id) => ({ id, error, crashed: crashed ? 1 : 0 })),
   );
 }
 
-const closeCrashed = defineRows({
-  columns: { id: 'text' },
-  sql: (r, d) => `update ${d.table('run_advancements')} set completed_at = ${d.now}, crashed = 1
+const closeAdvancement = defineRows({
+  columns: { id: 'text', error: 'text', crashed: 'int' },
+  sql: (r, d) => `update ${d.table('run_advancements')} set completed_at = ${d.now},
+      error = ${r('error')}, crashed = ${r('crashed')}
     ${r.from}
     where run_advancements.branch_id = ${r('id')} and run_advancements.completed_at is null`,
 });
-
-export async function closeAdvancement(
-  tx: Transaction,
-  branchId: string,
-  error: string | null,
-): Promise<void> {
-  const { dialect } = tx;
-  await tx.run(
-    `update ${dialect.table('run_advancements')} set completed_at = ${dialect.now}, error = ?
-      where branch_id = ? and completed_at is null`,
-    [error, branchId],
-  );
-}
-
-/** Closes the advancement of a branch that its process released without finishing it. */
-export async function closeReleasedAdvancement(
-  tx: Transaction,
-  branchId: string,
-  crashed: boolean,
-): Promise<void> {
-  const { dialect } = tx;
-  await tx.run(
-    `update ${dialect.table('run_advancements')} set completed_at = ${dialect.now}, crashed = ?
-      where branch_id = ? and completed_at is null`,
-    [crashed ? 1 : 0, branchId],
-  );
-}
 
 export async function listAdvancements(
   session: Session,

@@ -3,7 +3,7 @@ import { limits } from '../../base/limits.ts';
 import { defineRows, type Row, type Session, type Transaction } from '../../ledger/dialect.ts';
 import { int, text, textOrNull } from '../../ledger/row.ts';
 import { isMasked } from '../../signal/mask.ts';
-import { closeAdvancement } from './advancement.sql.ts';
+import { closeAdvancements } from './advancement.sql.ts';
 import {
   advanceClaimed,
   findAwaitedSignal,
@@ -62,7 +62,7 @@ export async function advanceBranch(
   const changes = new BranchChanges();
   const verdict = advanceClaimed(changes, loaded, await readNeed(tx, loaded, join));
   await writeChanges(tx, changes);
-  if (verdict === 'done') await closeAdvancement(tx, branchId, null);
+  if (verdict === 'done') await closeAdvancements(tx, [branchId], {});
   return { ...changes.events, verdict };
 }
 
@@ -79,7 +79,7 @@ async function advanceEnded(tx: Transaction, branch: BranchRow): Promise<Advance
     return { ...noRunEvents, verdict: 'done' };
   }
   const { left: remaining } = await cancelBranches(tx, id, left);
-  if (remaining === undefined) await closeAdvancement(tx, id, null);
+  if (remaining === undefined) await closeAdvancements(tx, [id], {});
   // Jobs that waited for the cancelled jobs can be claimed now.
   return { ...noRunEvents, queued: true, verdict: remaining === undefined ? 'done' : 'more' };
 }

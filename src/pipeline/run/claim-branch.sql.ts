@@ -8,12 +8,7 @@ import {
   runInSavepoint,
 } from '../../ledger/dialect.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
-import {
-  closeAdvancement,
-  closeCrashedAdvancements,
-  closeReleasedAdvancement,
-  insertAdvancements,
-} from './advancement.sql.ts';
+import { closeAdvancements, insertAdvancements } from './advancement.sql.ts';
 import { failBranch, haltUnstarted, isUnstarted } from './advancer.ts';
 import { isCancelling } from './change.sql.ts';
 import { BranchChanges, noRunEvents, runIdOf } from './changes.ts';
@@ -163,18 +158,16 @@ async function claimDue(
     id: text(row, 'id'),
     lost: row['claim_token'] === null ? 0 : 1,
   }));
-  await closeCrashedAdvancements(
-    tx,
-    claims.filter(({ lost }) => lost === 1).map(({ id }) => id),
-  );
+  const crashed = claims.filter(({ lost }) => lost === 1).map(({ id }) => id);
+  await closeAdvancements(tx, crashed, { crashed: true });
   await tx.each(markClaimed, claims, [token, processId]);
   await insertAdvancements(
     tx,
-    processId,
     due.map((row) => ({
       branchId: text(row, 'id'),
       runId: text(row, 'run_id'),
       node: text(row, 'node'),
+      processId,
     })),
   );
   return due;
@@ -220,7 +213,7 @@ export async function releaseBranch(
   const [run, branch] = [runs.get(runId), branches.get(branchId)];
   if (run === undefined || branch?.claimToken !== token) return noRunEvents;
   const message = error.slice(0, limits.errorCharsMax);
-  await closeAdvancement(tx, branchId, message);
+  await closeAdvancements(tx, [branchId], { error: message });
   const tries = branch.tries + 1;
   if (tries >= triesMax && run.status === 'running') {
     const reason = 'advancement_retries_exhausted';
@@ -266,5 +259,6 @@ export async function releaseProcessBranches(
       where claimed_by = ? and claim_token is not null returning id`,
     [crashed ? 1 : 0, processId],
   );
-  for (const row of released) await closeReleasedAdvancement(tx, text(row, 'id'), crashed);
+  const branchIds = released.map((row) => text(row, 'id'));
+  await closeAdvancements(tx, branchIds, { crashed });
 }
