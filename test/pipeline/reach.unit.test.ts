@@ -1,6 +1,10 @@
 /** The steps that follow a step, and those within it. */
 import { expect, test } from 'vitest';
-import { listAfterBlock, listInsideBlock, listReachable } from '../../src/pipeline/run/walk.ts';
+import {
+  listAfterBlock,
+  listInsideBlock,
+  listReachable,
+} from '../../src/pipeline/run/retry-from.ts';
 import { choice, foreach, graph, split, task } from './graphs.ts';
 
 const flow = graph([

@@ -5,6 +5,7 @@ import {
   type Session,
   type Value,
 } from '../../ledger/dialect.ts';
+import type { IsDropped } from './retry-from.ts';
 import type { Revival } from './types.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
 import { makeYield } from '../../base/timer.ts';
@@ -33,9 +34,6 @@ export async function copyRun(tx: Transaction, revival: Revival, actor: string):
     ),
   );
 }
-
-/** Returns true for steps of the old run that the new run repeats. */
-export type IsDropped = (branchId: string, node: string, kind?: string) => boolean;
 
 /** Copies the steps that the new run does not repeat. */
 export async function copySteps(

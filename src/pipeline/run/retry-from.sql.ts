@@ -1,14 +1,25 @@
-import type { Json, JsonObject } from '../../base/json.ts';
-import { parseJson } from '../../base/parse-json.ts';
 import type { DirectiveEnd } from '../../directive/types.ts';
 import { defineRows, type Row, type Session, type Transaction } from '../../ledger/dialect.ts';
 import { int, text, textOrNull } from '../../ledger/row.ts';
-import type { NodeId } from '../language/graph.ts';
+import type { Graph, NodeId } from '../language/graph.ts';
 import { failWith, runNotFound } from './change.sql.ts';
-import type { BranchRow, RunRow } from './changes.ts';
-import { branchRowsOf, forEachSlice, type Slice } from './copy.sql.ts';
-import { readRuns, toBranch } from './load-run.sql.ts';
-import { planRetryFrom, type ReopenedBlock, type RetryFromPlan } from './retry-from-plan.sql.ts';
+import { ancestorsOf, type BranchRow, type RunRow } from './changes.ts';
+import { branchRowsOf, forEachSlice, stepRowsOf, type RunRows, type Slice } from './copy.sql.ts';
+import { findGraph, readRuns, toBranch } from './load-run.sql.ts';
+import {
+  createIsDropped,
+  findBlocksAround,
+  findDestination,
+  findInitialPayload,
+  isLaterStep,
+  listAfterBlock,
+  listReachable,
+  requireKnown,
+  type EarlierStep,
+  type ReopenedBlock,
+  type RetryFromPlan,
+} from './retry-from.ts';
+import type { BlockKind } from './run.ts';
 import type { RetryFromRefusal, Revival } from './types.ts';
 
 /** Resets the branches of a copied run to their state when they reached a step. */
@@ -85,15 +96,6 @@ async function checkAmbiguity(
   return ambiguous(plan.step, block, message);
 }
 
-/** Finds the node that a branch is reset to, if any, and whether it stopped there already. */
-function findDestination(
-  { reopened, reached, step }: RetryFromPlan,
-  branch: BranchRow,
-): { readonly node: NodeId | undefined; readonly isThere: boolean } {
-  const node = reopened.get(branch.id)?.block ?? (reached.has(branch.id) ? step : undefined);
-  return { node, isThere: branch.node === node && branch.status !== 'succeeded' };
-}
-
 async function readSlice(session: Session, { first, last }: Slice): Promise<BranchRow[]> {
   const rows = await session.run(
     `select * from ${session.dialect.table('run_branches')} where id >= ? and id <= ? order by id`,
@@ -162,34 +164,6 @@ async function readPayloadAt(
   return requireKnown(findInitialPayload(plan, branch, branch.parentId));
 }
 
-/** The plan was checked for ambiguity before, so the value is known. */
-function requireKnown<T>(value: T | undefined): T {
-  if (value === undefined) throw new Error('a branch is put back that cannot be');
-  return value;
-}
-
-/** Returns undefined if the payload that the branch started with can't be recovered. */
-function findInitialPayload(
-  { reopened, graph }: RetryFromPlan,
-  branch: BranchRow,
-  parent: string,
-): string | undefined {
-  const around = reopened.get(parent);
-  if (around === undefined) throw new Error(`branch ${branch.id} is in no block`);
-  if (around.kind === 'split') return '{}';
-  const block = graph.nodes[around.block];
-  if (block?.kind === 'foreach') {
-    const { [block.as]: item, index } = parseJson(branch.payload) as JsonObject;
-    if (item !== undefined && index === branch.index)
-      return formatItemPayload(block.as, item, index);
-  }
-  return undefined;
-}
-
-function formatItemPayload(as: string, item: Json, index: Json): string {
-  return JSON.stringify({ [as]: item, index });
-}
-
 /**
  * Returns true if an event had replaced the whole payload before the branch reached the step. Returns
  * undefined if the job that would show it was pruned.
@@ -232,6 +206,134 @@ async function findContextBefore(
     id = textOrNull(row, 'parent_id');
   }
   return id;
+}
+
+/** Plans how an ended run is reset to a step. Returns a failure if the run never reached it. */
+async function planRetryFrom(
+  session: Session,
+  run: RunRow,
+  step: NodeId,
+): Promise<RetryFromPlan | DirectiveEnd> {
+  const graph = await findGraph(session, run.definitionHash);
+  if (graph === undefined) throw new Error(`the definition of run ${run.id} is gone`);
+  if (graph.nodes[step] === undefined) {
+    const names = Object.keys(graph.nodes).join(', ');
+    return failWith('STEP_NOT_FOUND', `${run.pipeline} has no step ${step}; it has ${names}`);
+  }
+  const reached = await findReached(session, run.id, step);
+  if (reached.size === 0) {
+    return failWith('STEP_NOT_FOUND', `run ${run.id} never came to step ${step}`);
+  }
+  const reopened = await findReopened(session, run.id, graph, step, reached.keys());
+  const repeated = listReachable(graph, step);
+  const isDropped = createIsDropped(repeated, reached, reopened);
+  const plan = { run, graph, step, repeated, reached, reopened, isDropped };
+  return { ...plan, before: await findEarlierSteps(session, plan) };
+}
+
+/** Finds branches that reached a step: they have a row of it, or stopped at it. */
+async function findReached(
+  session: Session,
+  runId: string,
+  step: NodeId,
+): Promise<Map<string, string | null>> {
+  const reached = new Map<string, string | null>();
+  const steps = narrow(stepRowsOf(session.dialect, runId), 'node = ?', step);
+  await forEachRow(session, steps, 'branch_id, job_id', (row) => {
+    const id = text(row, 'branch_id');
+    reached.set(id, reached.get(id) ?? textOrNull(row, 'job_id'));
+  });
+  const isStopped = `node = ? and status in ('halted', 'cancelled')`;
+  const branches = narrow(branchRowsOf(session.dialect, runId), isStopped, step);
+  await forEachRow(session, branches, 'id', (row) => {
+    const id = text(row, 'id');
+    reached.set(id, reached.get(id) ?? null);
+  });
+  return reached;
+}
+
+function narrow(rows: RunRows, condition: string, value: string): RunRows {
+  return {
+    ...rows,
+    where: `${rows.where} and ${condition}`,
+    values: [...rows.values, value],
+  };
+}
+
+async function forEachRow(
+  session: Session,
+  rows: RunRows,
+  columns: string,
+  work: (row: Row) => void,
+): Promise<void> {
+  await forEachSlice(session, rows, async ({ first, last }) => {
+    const found = await session.run(
+      `select ${columns} from ${rows.table} where ${rows.where} and id >= ? and id <= ?`,
+      [...rows.values, first, last],
+    );
+    found.forEach(work);
+  });
+}
+
+/** Finds the blocks that contain the step, on the ancestors of the branches that reached it. */
+async function findReopened(
+  session: Session,
+  runId: string,
+  graph: Graph,
+  step: NodeId,
+  reached: Iterable<string>,
+): Promise<Map<string, ReopenedBlock>> {
+  const blocks = findBlocksAround(graph, step);
+  const reopened = new Map<string, ReopenedBlock>();
+  const movesOf = new Map<string, number>();
+  for (const reachedId of reached) {
+    for (const id of [reachedId, ...ancestorsOf(reachedId)]) {
+      const [parent] = ancestorsOf(id);
+      if (parent !== undefined) movesOf.set(parent, Number(id.split('.').at(-2)));
+    }
+  }
+  for (const [id, moves] of movesOf) {
+    const rows = await session.run(
+      `select node, kind from ${session.dialect.table('run_steps')}
+        where run_id = ? and branch_id = ? and kind in ('split', 'foreach', 'events')
+          and status <> 'skipped'
+        union all select node, block as kind
+          from ${session.dialect.table('run_branches')} where id = ? and block is not null`,
+      [runId, id, id],
+    );
+    const found = rows.find(
+      (row) => blocks.get(text(row, 'kind'))?.has(text(row, 'node')) === true,
+    );
+    if (found === undefined) throw new Error(`branch ${id} has no block with step ${step}`);
+    const block = text(found, 'node');
+    const kind = text(found, 'kind') as BlockKind;
+    reopened.set(id, { block, kind, moves, after: listAfterBlock(graph, block, kind) });
+  }
+  return reopened;
+}
+
+/**
+ * Finds the last step with an output before the reset position of each branch. The order of the
+ * pipeline decides, because times of different hosts can't be compared.
+ */
+async function findEarlierSteps(
+  session: Session,
+  plan: Omit<RetryFromPlan, 'before'>,
+): Promise<Map<string, EarlierStep>> {
+  const { graph, reached, reopened, isDropped } = plan;
+  const before = new Map<string, EarlierStep>();
+  const rows = narrow(stepRowsOf(session.dialect, plan.run.id), 'output like ?', '{%');
+  await forEachRow(session, rows, 'id, branch_id, node, kind', (row) => {
+    const branchId = text(row, 'branch_id');
+    if (!reached.has(branchId) && !reopened.has(branchId)) return;
+    const step = { stepId: text(row, 'id'), node: text(row, 'node'), kind: text(row, 'kind') };
+    // The block's own step is not earlier, even if it is the task whose events opened the block.
+    if (step.node === reopened.get(branchId)?.block) return;
+    if (isDropped(branchId, step.node, step.kind)) return;
+    const other = before.get(branchId);
+    if (other === undefined || isLaterStep(graph, step, other)) before.set(branchId, step);
+  });
+  return before;
 }
 
 const deleteBranch = defineRows({
