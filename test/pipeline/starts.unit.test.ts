@@ -2,7 +2,7 @@
 import { describe, expect, test, vi } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { makeLogger } from '../../src/base/log.ts';
-import { createJobArrival } from '../../src/pipeline/run/run.ts';
+import { createJobArrival } from '../../src/pipeline/run/changes.ts';
 import { makeBasePayloads } from '../../src/job/run-plugin.service.ts';
 import { followDeath, followPluginEvents } from '../../src/pipeline/follow-job.ts';
 import { type Pipeline, createPipelineMatcher } from '../../src/pipeline/language/pipeline.ts';

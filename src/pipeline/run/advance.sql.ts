@@ -21,6 +21,7 @@ import {
 } from './apply.ts';
 import { releaseDelayedBranches } from './block-concurrency.sql.ts';
 import {
+  createJobArrival,
   createRoot,
   mergeRunEvents,
   noRunEvents,
@@ -40,13 +41,7 @@ import {
 } from './load-run.sql.ts';
 import type { HaltedLeaves } from './report.ts';
 import { readHaltedLeaves, reportApprovals, reportHalts } from './report.sql.ts';
-import {
-  createJobArrival,
-  type Arrival,
-  type BlockKind,
-  type BranchStatus,
-  type RunStatus,
-} from './run.ts';
+import type { Arrival, BlockKind, BranchStatus, RunStatus } from './run.ts';
 import type { Advancement, RunCommitEvents, RunDraft, RunStart } from './types.ts';
 import { flushChanges } from './write-branch.sql.ts';
 import { insertOnce, insertRoots, writeRunEnds } from './write-run.sql.ts';

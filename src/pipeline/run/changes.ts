@@ -4,9 +4,11 @@ import { limits } from '../../base/limits.ts';
 import { parseJson } from '../../base/parse-json.ts';
 import type { ContextDraft } from '../../job/types.ts';
 import type { JobDraft, SubmittedBy } from '../../job/job.ts';
+import type { Ending } from '../../job/outcome.ts';
 import type { SignalDraft } from '../../signal/signal.ts';
 import type { CommandTarget, Graph } from '../language/graph.ts';
-import type { Arrival, BlockKind, Branch, Run, RunStatus, StepStatus } from './run.ts';
+import { haltReasonOf } from './halt.ts';
+import type { Arrival, BlockKind, Branch, JobOutput, Run, RunStatus, StepStatus } from './run.ts';
 import type { RunCommitEvents } from './types.ts';
 
 /** A run with the columns that only the ledger needs. */
@@ -68,6 +70,17 @@ export function parseFailing(outcome: string | null): FailingState | undefined {
 }
 
 export type FailedArrival = Extract<Arrival, { readonly kind: 'failed' }>;
+
+/** Creates the arrival for the branch whose job ended for good. */
+export function createJobArrival(
+  ending: Ending,
+  error: string | null,
+  output?: JobOutput,
+): Arrival {
+  if (ending.status === 'succeeded') return { kind: 'done', events: [], result: null, ...output };
+  const reason = haltReasonOf(ending);
+  return { kind: 'failed', reason, error: error ?? `the job is ${ending.status}` };
+}
 
 /** Identifies the payload from before the block that a branch is in. */
 export function baseKeyOf(

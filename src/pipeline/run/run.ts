@@ -1,8 +1,7 @@
 import type { Timestamp } from '../../base/clock.ts';
 import type { Json, JsonObject } from '../../base/json.ts';
 import type { NodeId, NodeKind } from '../language/graph.ts';
-import type { Ending } from '../../job/outcome.ts';
-import { haltReasonOf, type HaltReason } from './halt.ts';
+import type { HaltReason } from './halt.ts';
 
 /** `queued`: the run waits for its time, or for other runs of its concurrency key. */
 export const runStatuses = ['queued', 'running', 'succeeded', 'halted', 'cancelled'] as const;
@@ -302,15 +301,4 @@ export interface JobOutput {
   /** The payloads of its events. */
   readonly events: readonly Json[];
   readonly result: Json;
-}
-
-/** Creates the arrival for the branch whose job ended for good. */
-export function createJobArrival(
-  ending: Ending,
-  error: string | null,
-  output?: JobOutput,
-): Arrival {
-  if (ending.status === 'succeeded') return { kind: 'done', events: [], result: null, ...output };
-  const reason = haltReasonOf(ending);
-  return { kind: 'failed', reason, error: error ?? `the job is ${ending.status}` };
 }
