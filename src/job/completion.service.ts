@@ -1,7 +1,7 @@
 import { DuctileError } from '../base/errors.ts';
 import type { Config } from '../config/config.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
-import { isRunOver, type Run } from '../pipeline/run/run.ts';
+import type { Run } from '../pipeline/run/run.ts';
 import { isTerminal, type Job } from './job.ts';
 import type { JobEnd, KnownEnds } from './types.ts';
 
@@ -103,7 +103,7 @@ export function makeCompletion(ledger: WaitingLedger, pollMs = POLL_MS): Complet
       const read = async () => {
         const found = await ledger.runs.find(id);
         if (found === undefined) throw new DuctileError('RUN_NOT_FOUND', `there is no run ${id}`);
-        return { found, isOver: isRunOver(found.status) };
+        return { found, isOver: found.completedAt !== null };
       };
       return wait<Run>({ what: 'run', id }, timeoutMs, read, signal);
     },

@@ -13,8 +13,9 @@ import type { ContextDraft, EnqueueResult } from './types.ts';
 
 /** Adds jobs, alone or as part of a settlement. All jobs are added here. */
 export async function enqueueJobs(tx: Transaction, batch: EnqueueBatch): Promise<EnqueueResult[]> {
-  insertContexts(tx, batch.contexts ?? []);
-  insertSignals(tx, batch.signals ?? []);
+  const { contexts = [], signals = [] } = batch;
+  insertContexts(tx, contexts);
+  if (signals.length > 0) insertSignals(tx, signals);
   if (batch.jobs.every(({ dedupe }) => dedupe === undefined)) {
     insertAll(tx, batch.jobs);
     return batch.jobs.map(({ id }) => ({ jobId: id }));

@@ -177,7 +177,8 @@ async function writeConsequences(
   const scheduled = closed.filter(({ job }) => job.scheduleId !== null);
   const breakers =
     scheduled.length === 0 ? noBreakerEffects : await recordBreakerEnds(tx, scheduled);
-  const advancing = await hasWaitingBranch(tx, [...signals, ...breakers.signals]);
+  const emitted = [...signals, ...breakers.signals];
+  const advancing = emitted.length > 0 && (await hasWaitingBranch(tx, emitted));
   // After the dedupe keys, because the facts of all plugins share one counter. A transaction that
   // waits for a dedupe key must not hold it.
   if (plan.after.size > 0) await applyState(tx, plan, closed);
