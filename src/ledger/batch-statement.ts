@@ -1,18 +1,25 @@
 import type { Timestamp } from '../base/clock.ts';
-import type { Dialect, Row, RowsStatement, RowsWriter, Value } from './dialect.ts';
+import type { Dialect, RowsStatement, RowsWriter, Value } from './dialect.ts';
 
 /** Neighboring rows that differ in their key only. A statement without a key has a run for each row. */
 interface StatementRun {
-  readonly row: Row;
+  readonly row: BoundRow;
   readonly keys: Value[];
 }
 
-export function toRuns({ columns, key }: RowsStatement, rows: readonly Row[]): StatementRun[] {
-  if (key === undefined) return rows.map((row) => ({ row, keys: [null] }));
+/** A row as its statement reads it. The types of `each` and `send` check it against the statement. */
+type BoundRow = Readonly<Record<string, unknown>>;
+
+export function toRuns<R>(
+  { columns, key }: RowsStatement<R>,
+  rows: readonly NoInfer<R>[],
+): StatementRun[] {
+  const bound = rows as readonly BoundRow[];
+  if (key === undefined) return bound.map((row) => ({ row, keys: [null] }));
   const otherColumns = Object.keys(columns).filter((column) => column !== key);
   const runs: StatementRun[] = [];
-  for (const row of rows) {
-    const own = row[key] ?? null;
+  for (const row of bound) {
+    const own = toValue(row[key]);
     const last = runs.at(-1);
     const isSameRun = otherColumns.every((column) => last?.row[column] === row[column]);
     if (isSameRun && last !== undefined) last.keys.push(own);
@@ -21,15 +28,20 @@ export function toRuns({ columns, key }: RowsStatement, rows: readonly Row[]): S
   return runs;
 }
 
+/** Converts a property to the value of its column. */
+export function toValue(value: unknown): Value {
+  return typeof value === 'boolean' ? Number(value) : ((value ?? null) as Value);
+}
+
 /** A statement that is executed once for each run of rows, with their values as parameters. */
 interface CompiledRun {
   readonly text: string;
   readonly bind: (run: StatementRun, common: readonly Value[], now?: Timestamp) => Value[];
 }
 
-export function compileRun(
+export function compileRun<R>(
   dialect: Dialect,
-  statement: RowsStatement,
+  statement: RowsStatement<R>,
   run: StatementRun,
 ): CompiledRun {
   return (run.keys.length === 1 ? compileOne : compileMany)(dialect, statement);
@@ -41,10 +53,12 @@ const compileMany = once((dialect, statement) => compileKeys(dialect, statement,
 /** Numbers parameters in the order of their use: SQLite refuses values without a parameter. */
 function compileKeys(
   dialect: Dialect,
-  statement: RowsStatement,
+  statement: AnyStatement,
   keyed: 'one' | 'many',
 ): CompiledRun {
   const { columns, key = '' } = statement;
+  const propertyOf = (column: string): string =>
+    column in columns ? toProperty(statement, column) : column;
   const used: (string | number)[] = [];
   const numberOf = (what: string | number): number => {
     if (!used.includes(what)) used.push(what);
@@ -66,13 +80,15 @@ function compileKeys(
   );
   const clock = (): string =>
     dialect.takesTime ? dialect.parameter(numberOf(NOW), 'text') : selectNow(dialect);
+  const text = writeSql(statement, writer, dialect, clock);
+  const sources = used.map((what) => (typeof what === 'number' ? what : propertyOf(what)));
   return {
-    text: writeSql(statement, writer, dialect, clock),
+    text,
     bind: ({ row, keys }, common, now) =>
-      used.map((what) => {
-        if (what === KEYS) return dialect.list(keys);
-        if (what === NOW) return now ?? null;
-        return (typeof what === 'number' ? common[what] : row[what]) ?? null;
+      sources.map((source) => {
+        if (source === KEYS) return dialect.list(keys);
+        if (source === NOW) return now ?? null;
+        return typeof source === 'number' ? (common[source] ?? null) : toValue(row[source]);
       }),
   };
 }
@@ -84,12 +100,13 @@ const NOW = '(now)';
 /** A statement that takes all rows at once, each column as an array. */
 interface CompiledSet {
   readonly text: string;
-  readonly bind: (rows: readonly Row[], common: readonly Value[]) => Value[];
+  readonly bind: (rows: readonly unknown[], common: readonly Value[]) => Value[];
 }
 
-export const compileSet = once((dialect: Dialect, statement: RowsStatement): CompiledSet => {
+export const compileSet = once((dialect: Dialect, statement: AnyStatement): CompiledSet => {
   const { columns, key = '' } = statement;
   const names = Object.keys(columns);
+  const properties = names.map((name) => toProperty(statement, name));
   const arrays = names.map((name, i) => `${dialect.parameter(i + 1, typeOf(columns, name))}[]`);
   const source = `unnest(${arrays.join(', ')}) as r(${names.join(', ')})`;
   const valueOf = (column: string): string => {
@@ -107,14 +124,16 @@ export const compileSet = once((dialect: Dialect, statement: RowsStatement): Com
   return {
     text: writeSql(statement, writer, dialect, () => selectNow(dialect)),
     bind: (rows, common) => [
-      ...names.map((name) => dialect.list(rows.map((row) => row[name] ?? null))),
+      ...properties.map((property) =>
+        dialect.list((rows as readonly BoundRow[]).map((row) => toValue(row[property]))),
+      ),
       ...common,
     ],
   };
 });
 
 function writeSql(
-  { sql, returns }: RowsStatement,
+  { sql, returns }: AnyStatement,
   writer: RowsWriter,
   dialect: Dialect,
   clock: () => string,
@@ -137,6 +156,13 @@ function selectNow({ now }: Dialect): string {
   return `(select ${now})`;
 }
 
+/** A statement over rows of any type. */
+type AnyStatement = RowsStatement<never>;
+
+function toProperty({ propertyOf }: AnyStatement, column: string): string {
+  return propertyOf === undefined ? column : propertyOf(column);
+}
+
 function typeOf(columns: RowsStatement['columns'], column: string): 'text' | 'int' {
   const type = columns[column];
   if (type === undefined) throw new Error(`the statement has no column ${column}`);
@@ -144,9 +170,9 @@ function typeOf(columns: RowsStatement['columns'], column: string): 'text' | 'in
 }
 
 function once<T>(
-  compile: (dialect: Dialect, statement: RowsStatement) => T,
-): (dialect: Dialect, statement: RowsStatement) => T {
-  const compiled = new WeakMap<Dialect, Map<RowsStatement, T>>();
+  compile: (dialect: Dialect, statement: AnyStatement) => T,
+): (dialect: Dialect, statement: AnyStatement) => T {
+  const compiled = new WeakMap<Dialect, Map<AnyStatement, T>>();
   return (dialect, statement) => {
     let statements = compiled.get(dialect);
     if (statements === undefined) compiled.set(dialect, (statements = new Map()));

@@ -127,7 +127,11 @@ export interface Session {
   /** Runs one statement with `?` placeholders. */
   run(sql: string, values?: readonly Value[]): Promise<Row[]>;
   /** Runs one statement over many rows and returns all result rows. */
-  each(statement: RowsStatement, rows: readonly Row[], common?: readonly Value[]): Promise<Row[]>;
+  each<R = Row>(
+    statement: RowsStatement<R>,
+    rows: readonly NoInfer<R>[],
+    common?: readonly Value[],
+  ): Promise<Row[]>;
 }
 
 /** The end of a job or run, and the listener that waits for it. */
@@ -149,7 +153,11 @@ export interface Transaction extends Session {
   readonly isRetry: boolean;
   readonly savepoints: SavepointState;
   /** Runs a statement over rows without waiting for it. If it fails, the transaction fails. */
-  send(statement: RowsStatement, rows: readonly Row[], common?: readonly Value[]): void;
+  send<R = Row>(
+    statement: RowsStatement<R>,
+    rows: readonly NoInfer<R>[],
+    common?: readonly Value[],
+  ): void;
   /** Opens the masked data of a signal. Without it the data stays masked. */
   readonly openSignal?: OpenSignal;
   /** Returns the jobs and runs that follow when a run halts. */
@@ -274,8 +282,10 @@ export type CommitName =
  * each run of rows that differ in the key only. PostgreSQL runs one statement over rows that it unnests
  * from arrays. The SQL is written once, with `r('column')` for a value of the row.
  */
-export interface RowsStatement {
+export interface RowsStatement<in R = Row> {
   readonly columns: Readonly<Record<string, 'text' | 'int'>>;
+  /** Returns the property of a row with the value of a column (default: the one with its name). */
+  readonly propertyOf?: (column: string) => keyof R & string;
   /** Neighboring rows that differ in this column only are written together. */
   readonly key?: string;
   /** The column that identifies the written rows. A `returning` clause costs SQLite half an insert. */

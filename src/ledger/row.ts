@@ -1,4 +1,22 @@
-import type { Row } from './dialect.ts';
+import type { Row, Session, TableName, Value } from './dialect.ts';
+import {
+  requireNumber,
+  requireText,
+  type RowOfColumns,
+  type Table,
+  type TableColumns,
+} from './table.ts';
+
+/** Reads whole rows of a table. `rest` starts with `where` or `order by`. */
+export async function readRows<C extends TableColumns>(
+  session: Session,
+  { name, decode }: Table<TableName, C>,
+  rest: string,
+  values: readonly Value[] = [],
+): Promise<RowOfColumns<C>[]> {
+  const rows = await session.run(`select * from ${session.dialect.table(name)} ${rest}`, values);
+  return rows.map((row) => decode(row));
+}
 
 /**
  * Finds the drafts whose rows were written, in their order. Mostly all of them were, and then no set
@@ -14,9 +32,7 @@ export function filterWritten<T extends { readonly id: string }>(
 }
 
 export function text(row: Row, column: string): string {
-  const value = row[column];
-  if (typeof value !== 'string') throw new Error(`${column} is not text`);
-  return value;
+  return requireText(row[column], column);
 }
 
 export function textOrNull(row: Row, column: string): string | null {
@@ -24,9 +40,7 @@ export function textOrNull(row: Row, column: string): string | null {
 }
 
 export function int(row: Row, column: string): number {
-  const value = Number(row[column]);
-  if (!Number.isFinite(value)) throw new Error(`${column} is not a number`);
-  return value;
+  return requireNumber(row[column], column);
 }
 
 export function intOrNull(row: Row, column: string): number | null {

@@ -80,6 +80,8 @@ const folderLayers: Readonly<Record<string, Layer>> = {
 
 /** Files and folders whose place says more than their suffix. */
 const places: readonly (readonly [RegExp, Layer])[] = [
+  // Declares columns as data, so that the pure file of a noun can be the one place that lists them.
+  [/^src\/ledger\/table\.ts$/, 'base'],
   // The ledger binds the statements of all slices, so it comes after them.
   [/^src\/ledger\/(ledger|nouns|verbs|open|open-readonly)\.ts$/, 'ledger'],
   [/^src\/ledger\/(backup|restore|transfer|check)\.ts$/, 'ledger'],

@@ -1,7 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { toTimestamp, type Timestamp } from '../../base/clock.ts';
 import type { Dialect, Row, RowsStatement, Transaction, Value } from '../dialect.ts';
-import { compileRun, toRuns } from '../batch-statement.ts';
+import { compileRun, toRuns, toValue } from '../batch-statement.ts';
 
 const NOW = `strftime('%Y-%m-%dT%H:%M:%fZ', 'now')`;
 
@@ -55,9 +55,9 @@ export function makeSession(db: DatabaseSync, clock: () => Timestamp = readClock
       statements.set(sql, (statement = db.prepare(withoutReplanning(sql))));
     return statement;
   };
-  const runEach = (
-    definition: RowsStatement,
-    rows: readonly Row[],
+  const runEach = <R>(
+    definition: RowsStatement<R>,
+    rows: readonly NoInfer<R>[],
     common: readonly Value[] = [],
   ): Row[] => {
     if (rows.length === 0) return [];
@@ -71,7 +71,7 @@ export function makeSession(db: DatabaseSync, clock: () => Timestamp = readClock
       if (returns === undefined) {
         for (const row of statement.all(...values)) found.push(row as Row);
       } else if (statement.run(...values).changes > 0) {
-        found.push({ [returns]: run.row[returns] ?? null });
+        found.push({ [returns]: toValue(run.row[returns]) });
       }
     }
     return found;
