@@ -1,3 +1,4 @@
+import { showRow } from '../base/show-row.ts';
 import * as z from 'zod';
 import { parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
@@ -183,16 +184,10 @@ function showIncident(incident: Incident): z.output<typeof incidentShape> {
     .looseObject({ message: z.string().default('') })
     .catch({ message: '' })
     .parse(parseStoredJson(incident.detail));
-  return {
+  return showRow(incidentShape, incident, {
     incident_id: incident.id,
-    kind: incident.kind,
-    key: incident.key,
     status: incident.closedAt === null ? 'open' : 'closed',
     message,
-    opened_at: incident.openedAt,
-    last_seen_at: incident.lastSeenAt,
-    closed_at: incident.closedAt,
-    count: incident.count,
     detail,
-  };
+  });
 }

@@ -1,18 +1,19 @@
 import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
-import type {
-  Incident,
-  IncidentFilter,
-  IncidentKind,
-  IncidentChanges,
-  RecentJobEnd,
-  IncidentResult,
-  QueueHeads,
+import {
+  incidentTable,
+  type Incident,
+  type IncidentFilter,
+  type IncidentChanges,
+  type RecentJobEnd,
+  type IncidentResult,
+  type QueueHeads,
 } from './types.ts';
+import { defineInsert } from '../ledger/insert.ts';
 import type { MetaKey } from '../ledger/meta.ts';
 import { noRunEvents } from '../pipeline/run/changes.ts';
 import { hasNoKey } from '../job/dependency.sql.ts';
 import { insertEmissions } from '../signal/emit.sql.ts';
-import { int, text, textOrNull } from '../ledger/row.ts';
+import { int, readRows, text, textOrNull } from '../ledger/row.ts';
 import { isReady, withWaiting } from '../job/queue.sql.ts';
 import { formatOrder, WhereClause } from '../ledger/where.ts';
 
@@ -25,20 +26,17 @@ export async function listIncidents(session: Session, filter: IncidentFilter): P
     where.and('id >= ? and id < ?', filter.idPrefix, `${filter.idPrefix}~`);
   }
   if (filter.beforeSeq !== undefined) where.and('seq < ?', filter.beforeSeq);
-  const rows = await session.run(
-    `select * from ${session.dialect.table('incidents')} where ${where.text}
-      ${formatOrder(filter)} limit ?`,
+  return await readRows(
+    session,
+    incidentTable,
+    `where ${where.text} ${formatOrder(filter)} limit ?`,
     [...where.values, filter.limit],
   );
-  return rows.map(toIncident);
 }
 
 export async function findIncident(session: Session, id: string): Promise<Incident | undefined> {
-  const [row] = await session.run(
-    `select * from ${session.dialect.table('incidents')} where id = ?`,
-    [id],
-  );
-  return row === undefined ? undefined : toIncident(row);
+  const [incident] = await readRows(session, incidentTable, 'where id = ?', [id]);
+  return incident;
 }
 
 /**
@@ -53,15 +51,12 @@ export async function updateIncidents(
     renew,
     renewed.map(({ id, count, detail }) => ({ id, count, detail })),
   );
-  const openedIds = await idsOf(
-    tx,
-    insert,
-    opened.map(({ id, kind, key, count, detail }) => ({ id, kind, key, count, detail })),
-  );
-  const closedIds = await idsOf(
-    tx,
-    close,
-    closed.map(({ id }) => ({ id })),
+  const openedIds = toIds(await tx.each(insert, opened));
+  const closedIds = toIds(
+    await tx.each(
+      close,
+      closed.map(({ id }) => ({ id })),
+    ),
   );
   const changed = [
     ...opened.filter(({ id }) => openedIds.has(id)),
@@ -73,22 +68,14 @@ export async function updateIncidents(
   return { opened: [...openedIds], closed: [...closedIds], events };
 }
 
-async function idsOf(
-  tx: Transaction,
-  statement: Parameters<Transaction['each']>[0],
-  rows: readonly Row[],
-): Promise<Set<string>> {
-  if (rows.length === 0) return new Set();
-  return new Set((await tx.each(statement, rows)).map((row) => text(row, 'id')));
+function toIds(rows: readonly Row[]): Set<string> {
+  return new Set(rows.map((row) => text(row, 'id')));
 }
 
-const insert = defineRows({
-  columns: { id: 'text', kind: 'text', key: 'text', count: 'int', detail: 'text' },
-  sql: (r, d) => `insert into ${d.table('incidents')}
-      (id, kind, key, opened_at, last_seen_at, count, detail)
-    select ${r('id')}, ${r('kind')}, ${r('key')}, ${d.now}, ${d.now}, ${r('count')}, ${r('detail')}
-      ${r.from} where true
-    on conflict (kind, key) where closed_at is null do nothing returning id`,
+const insert = defineInsert(incidentTable, {
+  properties: ['id', 'kind', 'key', 'count', 'detail'],
+  sql: (_, d) => ({ openedAt: d.now, lastSeenAt: d.now }),
+  rest: 'on conflict (kind, key) where closed_at is null do nothing returning id',
 });
 
 const renew = defineRows({
@@ -171,18 +158,4 @@ export async function listLastEnds(session: Session, limit: number): Promise<Rec
     error: textOrNull(row, 'last_error'),
     isAlarm: row['runtime_caused'] === 1,
   }));
-}
-
-function toIncident(row: Row): Incident {
-  return {
-    seq: int(row, 'seq'),
-    id: text(row, 'id'),
-    kind: text(row, 'kind') as IncidentKind,
-    key: text(row, 'key'),
-    openedAt: text(row, 'opened_at'),
-    lastSeenAt: text(row, 'last_seen_at'),
-    closedAt: textOrNull(row, 'closed_at'),
-    count: int(row, 'count'),
-    detail: text(row, 'detail'),
-  };
 }

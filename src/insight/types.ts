@@ -1,4 +1,5 @@
 import type { Timestamp } from '../base/clock.ts';
+import { columnOf, table, type RowOf } from '../ledger/table.ts';
 import type { Job } from '../job/job.ts';
 import type { Emission, RunCommitEvents } from '../pipeline/run/types.ts';
 import type { Run, Step } from '../pipeline/run/run.ts';
@@ -51,20 +52,22 @@ export const acknowledgeableKinds = [
 export const incidentKinds = [...observedKinds, ...checkedKinds] as const;
 export type IncidentKind = (typeof incidentKinds)[number];
 
-export interface Incident {
-  readonly seq: number;
-  readonly id: string;
-  readonly kind: IncidentKind;
+export const incidentTable = table('incidents', {
+  seq: 'int',
+  id: 'text',
+  kind: columnOf<IncidentKind>('text'),
   /** The object, such as `mail/handle`. For each kind and key, one incident is open at most. */
-  readonly key: string;
-  readonly openedAt: Timestamp;
-  readonly lastSeenAt: Timestamp;
-  readonly closedAt: Timestamp | null;
+  key: 'text',
+  openedAt: 'time',
+  lastSeenAt: 'time',
+  closedAt: 'time?',
   /** How often it happened. */
-  readonly count: number;
+  count: 'int',
   /** JSON text of an object. */
-  readonly detail: string;
-}
+  detail: 'text',
+});
+
+export type Incident = RowOf<typeof incidentTable>;
 
 export interface IncidentFilter {
   readonly kind?: IncidentKind;
@@ -104,18 +107,21 @@ export interface QueueHeads {
 /** `call_refused`: a token lacks a scope or isn't valid. `job_suppressed`: a dedupe key dropped it. */
 export type ObservationKind = 'call_refused' | 'job_suppressed';
 
-export interface ObservationDraft {
-  readonly kind: ObservationKind;
-  readonly key: string;
-  readonly count: number;
+export const observationTable = table('observations', {
+  kind: columnOf<ObservationKind>('text'),
+  key: 'text',
+  bucket: 'text',
+  count: 'int',
+  firstAt: 'time',
+  lastAt: 'time',
   /** JSON text of an object. The newest one is kept. */
-  readonly detail: string;
-}
+  detail: 'text',
+});
 
-export interface Observation extends ObservationDraft {
-  readonly firstAt: Timestamp;
-  readonly lastAt: Timestamp;
-}
+/** The observations of one kind and key, summed up. */
+export type Observation = Omit<RowOf<typeof observationTable>, 'bucket'>;
+
+export type ObservationDraft = Omit<Observation, 'firstAt' | 'lastAt'>;
 
 export interface FindingWindow {
   /** Only objects that ended at this moment or later. */

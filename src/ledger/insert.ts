@@ -8,7 +8,7 @@ import type {
   TableName,
   Value,
 } from './dialect.ts';
-import type { RowOfColumns, Table, TableColumns } from './table.ts';
+import type { RowOfColumns, TableColumns, TableDeclaration } from './table.ts';
 
 /** A value that the database computes, such as its clock, with the values of its `?` placeholders. */
 export interface SqlExpression {
@@ -20,10 +20,13 @@ export interface SqlExpression {
 type InsertValues<R> = { readonly [P in keyof R]: InsertValue<R[P]> | SqlExpression };
 type InsertValue<T> = null extends T ? T | undefined : T;
 
-/** Inserts one row. `rest` is the end of the statement, such as `on conflict … returning …`. */
+/**
+ * Inserts one row. Properties without a column are skipped, so that a draft can be spread into the row.
+ * `rest` is the end of the statement, such as `on conflict … returning …`.
+ */
 export async function insertRow<C extends TableColumns>(
   tx: Session,
-  table: Table<TableName, C>,
+  table: TableDeclaration<TableName, C>,
   row: Partial<InsertValues<RowOfColumns<C>>>,
   rest = '',
 ): Promise<Row[]> {
@@ -31,7 +34,9 @@ export async function insertRow<C extends TableColumns>(
   const parts: string[] = [];
   const values: Value[] = [];
   for (const [property, value] of Object.entries<unknown>(row)) {
-    const { column, kind } = table.field(property);
+    const field = table.fields.get(property);
+    if (field === undefined) continue;
+    const { column, kind } = field;
     columns.push(column);
     const isExpression = kind !== 'json' && isSqlExpression(value);
     parts.push(isExpression ? value.sql : '?');
@@ -68,10 +73,10 @@ export function defineInsert<
   P extends keyof C & string,
   Q extends string = never,
 >(
-  table: Table<TableName, C>,
+  table: TableDeclaration<TableName, C>,
   { properties, parameters, sql, rest = '', returns }: InsertDefinition<C, P, Q>,
 ): RowsStatement<BatchRow<Pick<RowOfColumns<C>, P>> & Readonly<Record<Q, Value>>> {
-  const fields = properties.map((property) => table.field(property));
+  const fields = properties.flatMap((property) => table.fields.get(property) ?? []);
   const propertyOf = new Map(fields.map(({ column, property }) => [column, property]));
   return {
     columns: {
@@ -84,7 +89,7 @@ export function defineInsert<
       const computed = Object.entries<string | undefined>(sql?.(r, d) ?? {});
       const written = new Map(fields.map(({ column }) => [column, '']));
       for (const [property, text = 'null'] of computed)
-        written.set(table.field(property).column, text);
+        written.set(table.fields.get(property)?.column ?? property, text);
       const texts = [...written].map(([column, text]) => (text === '' ? r(column) : text));
       return `insert into ${d.table(table.name)} (${[...written.keys()].join(', ')})
         ${r.values(texts.join(', '))} ${rest}`;

@@ -3,14 +3,14 @@ import {
   requireNumber,
   requireText,
   type RowOfColumns,
-  type Table,
+  type TableDeclaration,
   type TableColumns,
 } from './table.ts';
 
 /** Reads whole rows of a table. `rest` starts with `where` or `order by`. */
 export async function readRows<C extends TableColumns>(
   session: Session,
-  { name, decode }: Table<TableName, C>,
+  { name, decode }: TableDeclaration<TableName, C>,
   rest: string,
   values: readonly Value[] = [],
 ): Promise<RowOfColumns<C>[]> {

@@ -7,27 +7,21 @@ import { parseJson } from '../base/parse-json.ts';
 export function table<const Name extends string, const C extends TableColumns>(
   name: Name,
   columns: C,
-): Table<Name, C> {
+): TableDeclaration<Name, C> {
   const fields = Object.entries(columns).map(([property, column]) => toField(property, column));
-  const byProperty = new Map(fields.map((field) => [field.property, field]));
-  const field = (property: string): Field => {
-    const found = byProperty.get(property);
-    if (found === undefined) throw new Error(`${name} has no column for ${property}`);
-    return found;
-  };
   return {
     name,
-    field,
+    fields: new Map(fields.map((field) => [field.property, field])),
     columns: (of = name) => fields.map(({ column }) => `${of}.${column}`).join(', '),
     decode: makeDecoder(fields) as (row: StoredRow) => RowOfColumns<C>,
     pick: (...properties) => table(name, pickColumns(columns, properties)),
   };
 }
 
-export interface Table<out Name extends string, C extends TableColumns> {
+export interface TableDeclaration<out Name extends string, C extends TableColumns> {
   readonly name: Name;
-  /** Returns the column of a property. */
-  readonly field: (property: keyof C & string) => Field;
+  /** The columns by their properties. */
+  readonly fields: ReadonlyMap<string, Field>;
   /**
    * Lists the columns for `select` and `returning`, each after the name of the table or its alias.
    * A `*` would include the columns of joined rows.
@@ -37,7 +31,7 @@ export interface Table<out Name extends string, C extends TableColumns> {
   /** Returns the table with only some of its columns. */
   readonly pick: <P extends keyof C & string>(
     ...properties: readonly P[]
-  ) => Table<Name, Pick<C, P>>;
+  ) => TableDeclaration<Name, Pick<C, P>>;
 }
 
 /** `time` is text with a `Timestamp`, and `flag` is 0 or 1. */
@@ -116,7 +110,7 @@ function toField(property: string, spec: ColumnKind | ColumnSpec<unknown>): Fiel
   };
 }
 
-export function toSnakeCase(name: string): string {
+function toSnakeCase(name: string): string {
   return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 

@@ -108,7 +108,7 @@ describe('an insert', () => {
     { id: 'b', isLoud: false, closedAt: 'then', delay: 6 },
   ];
 
-  test('of many rows binds the properties of each row', () => {
+  test('binds the properties of each row', () => {
     const [first, second] = toRuns(insert, rows);
     if (first === undefined || second === undefined) throw new Error('no runs');
     const { text, bind } = compileRun(sqliteDialect, insert, first);
@@ -118,13 +118,13 @@ describe('an insert', () => {
     expect(bind(second, [])).toEqual([6, 'b', 0, 'then']);
   });
 
-  test('of many rows at once binds an array for each column', () => {
+  test('binds an array for each column', () => {
     const { text, bind } = compileSet(sqliteDialect, insert);
     expect(text).toContain('as r(id, loud, closed_at, delay)');
     expect(bind(rows, [])).toEqual(['["a","b"]', '[1,0]', '[null,"then"]', '[5,6]']);
   });
 
-  test('of one row writes expressions into the statement, with their values', async () => {
+  test('writes expressions of one row into the statement, with their values', async () => {
     const statements: [string, readonly Value[] | undefined][] = [];
     const session: Session = {
       dialect: sqliteDialect,
