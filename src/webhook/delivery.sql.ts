@@ -3,17 +3,19 @@ import type { QueueLimit } from '../job/types.ts';
 import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
 import { isKeyReused } from './verify/verify.ts';
 import { noRunEvents } from '../pipeline/run/changes.ts';
-import type {
-  DeliveryDraft,
-  DeliveryFilter,
-  DeliveryRow,
-  AcceptResult,
-  DeliveryResult,
-  RejectedDelivery,
-  DeliveryPageFilter,
-  AgentJobRow,
-  TargetRow,
+import {
+  deliveryTable,
+  type DeliveryDraft,
+  type DeliveryFilter,
+  type DeliveryRow,
+  type AcceptResult,
+  type DeliveryResult,
+  type RejectedDelivery,
+  type DeliveryPageFilter,
+  type AgentJobRow,
+  type TargetRow,
 } from './types.ts';
+import { defineInsert, insertRow } from '../ledger/insert.ts';
 import { insertEmissions } from '../signal/emit.sql.ts';
 import { int, text, textOrNull, filterWritten } from '../ledger/row.ts';
 import { formatOrder, WhereClause } from '../ledger/where.ts';
@@ -57,41 +59,26 @@ export async function acceptDeliveries(
   };
 }
 
-function toRow(delivery: DeliveryDraft): Row {
-  return {
-    id: delivery.id,
-    hook_id: delivery.webhookId,
-    reason: delivery.skipped ?? null,
-    delivery_id: delivery.deliveryId,
-    replay_key: delivery.replayKey,
-    source: delivery.source,
-    headers: delivery.headers,
-    body_bytes: delivery.bodyBytes,
-    signal_id: delivery.emission.signal.id,
-    test_by: delivery.testBy ?? null,
-  };
+function toRow(delivery: DeliveryDraft) {
+  return { ...delivery, reason: delivery.skipped, signalId: delivery.emission.signal.id };
 }
 
-const insertDelivery = defineRows({
-  columns: {
-    id: 'text',
-    hook_id: 'text',
-    reason: 'text',
-    delivery_id: 'text',
-    replay_key: 'text',
-    source: 'text',
-    headers: 'text',
-    body_bytes: 'int',
-    signal_id: 'text',
-    test_by: 'text',
-  },
+const insertDelivery = defineInsert(deliveryTable, {
+  properties: [
+    'id',
+    'webhookId',
+    'reason',
+    'deliveryId',
+    'replayKey',
+    'source',
+    'headers',
+    'bodyBytes',
+    'signalId',
+    'testBy',
+  ],
+  sql: (_, d) => ({ verdict: `'accepted'`, receivedAt: d.now }),
+  rest: 'on conflict do nothing',
   returns: 'id',
-  sql: (r, d) => `insert into ${d.table('webhook_deliveries')} (id, hook_id, verdict, reason,
-      delivery_id, replay_key, source, headers, body_bytes, signal_id, test_by, received_at)
-    ${r.values(`${r('id')}, ${r('hook_id')}, 'accepted', ${r('reason')}, ${r('delivery_id')},
-      ${r('replay_key')}, ${r('source')}, ${r('headers')}, ${r('body_bytes')}, ${r('signal_id')},
-      ${r('test_by')}, ${d.now}`)}
-    on conflict do nothing`,
 });
 
 /** Finds the earlier delivery for each delivery that isn't new. */
@@ -170,14 +157,9 @@ export async function insertRejectedDelivery(
   delivery: RejectedDelivery,
 ): Promise<void> {
   const { dialect: d } = tx;
-  const { id, webhookId, deliveryId, verdict, reason, source, headers, bodyBytes } = delivery;
-  const testBy = delivery.testBy ?? null;
-  await tx.run(
-    `insert into ${d.table('webhook_deliveries')} (id, hook_id, verdict, reason, delivery_id,
-        source, headers, body_bytes, test_by, received_at)
-      values (?, ?, ?, ?, ?, ?, ?, ?, ?, ${d.now}) on conflict do nothing`,
-    [id, webhookId, verdict, reason, deliveryId, source, headers, bodyBytes, testBy],
-  );
+  const { webhookId, verdict, reason } = delivery;
+  const row = { ...delivery, receivedAt: { sql: d.now } };
+  await insertRow(tx, deliveryTable, row, 'on conflict do nothing');
   if (verdict !== 'failed') return;
   await tx.run(
     `update ${d.table('webhooks')} set trigger_count = trigger_count + 1,
@@ -223,27 +205,10 @@ export async function listLastDeliveries(
 }
 
 /** A skipped delivery is stored as accepted with a reason, so that it has duplicates, too. */
-function verdictOf(row: Row): DeliveryRow['verdict'] {
-  const stored = text(row, 'verdict') as DeliveryRow['verdict'];
-  return stored === 'accepted' && textOrNull(row, 'reason') !== null ? 'skipped' : stored;
-}
-
 function toDelivery(row: Row): DeliveryRow {
-  return {
-    seq: int(row, 'seq'),
-    id: text(row, 'id'),
-    webhookId: text(row, 'hook_id'),
-    verdict: verdictOf(row),
-    reason: textOrNull(row, 'reason'),
-    deliveryId: textOrNull(row, 'delivery_id'),
-    source: text(row, 'source'),
-    headers: text(row, 'headers'),
-    bodyBytes: int(row, 'body_bytes'),
-    signalId: textOrNull(row, 'signal_id'),
-    duplicates: int(row, 'duplicates'),
-    receivedAt: text(row, 'received_at'),
-    testBy: textOrNull(row, 'test_by') ?? undefined,
-  };
+  const delivery = deliveryTable.decode(row);
+  const isSkipped = delivery.verdict === 'accepted' && delivery.reason !== null;
+  return isSkipped ? { ...delivery, verdict: 'skipped' } : delivery;
 }
 
 function requireResult<T>(result: T | undefined, id: string): T {

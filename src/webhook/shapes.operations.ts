@@ -1,3 +1,4 @@
+import { showRow } from '../base/show-row.ts';
 import * as z from 'zod';
 import { formatDuration } from '../base/quantity.ts';
 import { nonBlankText } from '../base/fields.ts';
@@ -313,22 +314,13 @@ export function showDelivery(
   row: DeliveryRow,
   outcome?: DeliveryOutcome,
 ): z.output<typeof deliveryShape> {
-  return {
+  return showRow(deliveryShape, row, {
     delivery_id: row.id,
-    webhook_id: row.webhookId,
     hook_id: row.webhookId,
-    verdict: row.verdict,
     status: outcome?.status ?? null,
-    reason: row.reason,
     sender_id: row.deliveryId,
-    source: row.source,
     headers: parseJson(row.headers) as string[][],
-    body_bytes: row.bodyBytes,
-    signal_id: row.signalId,
-    duplicates: row.duplicates,
-    received_at: row.receivedAt,
-    test_by: row.testBy ?? null,
-  };
+  });
 }
 
 /** The jobs and runs of a delivery, without the fields that need more rights than deliveries. */

@@ -1,6 +1,7 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { DuctileError } from '../base/errors.ts';
 import type { SealedText } from '../base/seal.ts';
+import { columnNamed, columnOf, table, type RowOf } from '../ledger/table.ts';
 import type { JobStatus } from '../job/job.ts';
 import type { RunStatus } from '../pipeline/run/run.ts';
 import type { AgentJob } from './agent-outcome.ts';
@@ -18,27 +19,28 @@ export interface AgentJobRow extends AgentJob {
   readonly signalId: string;
 }
 
-export interface WebhookRow {
-  readonly id: string;
+export const webhookTable = table('webhooks', {
+  id: 'text',
   /** JSON text: the entry without its secrets. */
-  readonly settings: string;
+  settings: 'text',
+  keyId: 'text?',
+  sealed: 'text?',
+  createdBy: 'text',
+  createdAt: 'time',
+  updatedBy: 'text',
+  updatedAt: 'time',
+  triggerCount: 'int',
+  lastTriggeredAt: 'time?',
+  /** The reason why the last verified delivery was not accepted. Null if it was. */
+  lastError: 'text?',
+});
+
+export interface WebhookRow extends Omit<RowOf<typeof webhookTable>, 'keyId' | 'sealed'> {
   /** The encrypted secrets. Null if it has none of its own. */
   readonly sealed: SealedText | null;
-  readonly createdBy: string;
-  readonly createdAt: Timestamp;
-  readonly updatedBy: string;
-  readonly updatedAt: Timestamp;
-  readonly triggerCount: number;
-  readonly lastTriggeredAt: Timestamp | null;
-  /** The reason why the last verified delivery was not accepted. Null if it was. */
-  readonly lastError: string | null;
 }
 
-export interface WebhookDraft {
-  readonly id: string;
-  readonly settings: string;
-  readonly sealed: SealedText | null;
-}
+export type WebhookDraft = Pick<WebhookRow, 'id' | 'settings' | 'sealed'>;
 
 /** A change of a webhook. Missing fields stay. */
 export interface WebhookChange {
@@ -49,23 +51,39 @@ export interface WebhookChange {
   readonly sealed?: SealedText;
 }
 
-interface Delivery {
-  readonly id: string;
-  readonly webhookId: string;
+export const deliveryTable = table('webhook_deliveries', {
+  seq: 'int',
+  id: 'text',
+  webhookId: columnNamed('hook_id', 'text'),
+  /** `skipped`: it was accepted, but its target was not started for the reason. */
+  verdict: columnOf<'accepted' | 'skipped' | 'failed' | 'refused'>('text'),
+  reason: 'text?',
   /** The sender's id of the delivery. */
-  readonly deliveryId: string | null;
+  deliveryId: 'text?',
+  /** A digest of bytes that may be accepted only once. */
+  replayKey: 'text?',
   /** The address of the sender. Forwarded addresses count only for trusted proxies. */
-  readonly source: string;
+  source: 'text',
   /** JSON text, with secrets masked. */
-  readonly headers: string;
-  readonly bodyBytes: number;
-  /** The actor whose `webhook.test` made it. Undefined if a sender did. */
-  readonly testBy?: string | undefined;
-}
+  headers: 'text',
+  bodyBytes: 'int',
+  signalId: 'text?',
+  /** The number of duplicates. */
+  duplicates: 'int',
+  receivedAt: 'time',
+  /** The actor whose `webhook.test` made it. Null if a sender did. */
+  testBy: 'text?',
+});
+
+export type DeliveryRow = RowOf<typeof deliveryTable>;
+
+type Delivery = Pick<
+  DeliveryRow,
+  'id' | 'webhookId' | 'deliveryId' | 'source' | 'headers' | 'bodyBytes'
+> & { readonly testBy?: string | undefined };
 
 export interface DeliveryDraft extends Delivery {
-  /** A digest of bytes that may be accepted only once. */
-  readonly replayKey: string | null;
+  readonly replayKey: DeliveryRow['replayKey'];
   /** True if the same digest under another delivery id is refused, and not a duplicate. */
   readonly isStrict?: boolean;
   readonly emission: Emission;
@@ -118,17 +136,6 @@ export interface ReplayedDelivery {
 /** A verified delivery that its target can't accept. */
 export interface FailedDelivery {
   readonly error: DuctileError;
-}
-
-export interface DeliveryRow extends Delivery {
-  readonly seq: number;
-  /** `skipped`: it was accepted, but its target was not started for the reason. */
-  readonly verdict: 'accepted' | 'skipped' | 'failed' | 'refused';
-  readonly reason: string | null;
-  readonly signalId: string | null;
-  /** The number of duplicates. */
-  readonly duplicates: number;
-  readonly receivedAt: Timestamp;
 }
 
 export interface DeliveryFilter {

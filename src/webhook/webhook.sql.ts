@@ -2,8 +2,8 @@ import { DuctileError } from '../base/errors.ts';
 import type { Row, Session, Transaction } from '../ledger/dialect.ts';
 import type { DirectiveEnd } from '../directive/types.ts';
 import type { WebhookChanges } from '../package/types.ts';
-import type { WebhookChange, WebhookDraft, WebhookRow } from './types.ts';
-import { int, text, textOrNull } from '../ledger/row.ts';
+import { insertRow } from '../ledger/insert.ts';
+import { webhookTable, type WebhookChange, type WebhookDraft, type WebhookRow } from './types.ts';
 
 /** Inserts a webhook, unless a webhook of this ledger or of a tenant has the same id. */
 export async function createWebhook(
@@ -11,12 +11,21 @@ export async function createWebhook(
   { id, settings, sealed }: WebhookDraft,
   actor: string,
 ): Promise<DirectiveEnd> {
-  const { dialect: d } = tx;
-  const [row] = await tx.run(
-    `insert into ${d.table('webhooks')} (id, settings, key_id, sealed, created_by, created_at,
-        updated_by, updated_at)
-      values (?, ?, ?, ?, ?, ${d.now}, ?, ${d.now}) on conflict (id) do nothing returning id`,
-    [id, settings, sealed?.keyId ?? null, sealed?.text ?? null, actor, actor],
+  const now = { sql: tx.dialect.now };
+  const [row] = await insertRow(
+    tx,
+    webhookTable,
+    {
+      id,
+      settings,
+      keyId: sealed?.keyId,
+      sealed: sealed?.text,
+      createdBy: actor,
+      createdAt: now,
+      updatedBy: actor,
+      updatedAt: now,
+    },
+    'on conflict (id) do nothing returning id',
   );
   const isTaken = row === undefined || (await isTenantWebhook(tx, id));
   if (!isTaken) return { status: 'completed', result: { id } };
@@ -132,17 +141,7 @@ function describeMissing(id: string): DirectiveEnd {
 }
 
 function toWebhook(row: Row): WebhookRow {
-  const keyId = textOrNull(row, 'key_id');
-  return {
-    id: text(row, 'id'),
-    settings: text(row, 'settings'),
-    sealed: keyId === null ? null : { keyId, text: text(row, 'sealed') },
-    createdBy: text(row, 'created_by'),
-    createdAt: text(row, 'created_at'),
-    updatedBy: text(row, 'updated_by'),
-    updatedAt: text(row, 'updated_at'),
-    triggerCount: int(row, 'trigger_count'),
-    lastTriggeredAt: textOrNull(row, 'last_triggered_at'),
-    lastError: textOrNull(row, 'last_error'),
-  };
+  const { keyId, sealed, ...webhook } = webhookTable.decode(row);
+  const hasSecrets = keyId !== null && sealed !== null;
+  return { ...webhook, sealed: hasSecrets ? { keyId, text: sealed } : null };
 }
