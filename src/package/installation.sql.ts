@@ -1,15 +1,18 @@
-import { installationActor, type InstallationStatus } from './package.ts';
-import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
-import type {
-  InstallationFilter,
-  InstallationRow,
-  ProvisionRow,
-  InstallationChange,
-  InstallationDraft,
-  WebhookChanges,
+import { installationActor } from './package.ts';
+import type { Session, Transaction } from '../ledger/dialect.ts';
+import { defineInsert, insertRow } from '../ledger/insert.ts';
+import {
+  installationTable,
+  provisionTable,
+  type InstallationFilter,
+  type InstallationRow,
+  type ProvisionRow,
+  type InstallationChange,
+  type InstallationDraft,
+  type WebhookChanges,
 } from './types.ts';
 import { readMeta, writeMeta } from '../ledger/meta.ts';
-import { int, text, textOrNull } from '../ledger/row.ts';
+import { int, readRows, text } from '../ledger/row.ts';
 import { WhereClause } from '../ledger/where.ts';
 import type { DirectiveEnd } from '../directive/types.ts';
 import type { JsonObject } from '../base/json.ts';
@@ -22,30 +25,20 @@ export async function listInstallations(
 ): Promise<InstallationRow[]> {
   const where = new WhereClause().equals({ id, slug });
   if (withEnded !== true) where.and(`status <> 'uninstalled'`);
-  const rows = await session.run(
-    `select * from ${session.dialect.table('package_installations')} where ${where.text}
-      order by slug, installed_at, id`,
-    where.values,
-  );
-  return rows.map(toInstallation);
+  const rest = `where ${where.text} order by slug, installed_at, id`;
+  return await readRows(session, installationTable, rest, where.values);
 }
 
 export async function listProvisionRows(
   session: Session,
   installationId: string,
 ): Promise<ProvisionRow[]> {
-  const rows = await session.run(
-    `select * from ${session.dialect.table('installation_provisions')}
-      where installation_id = ? order by kind, name, provisioned_at`,
+  return await readRows(
+    session,
+    provisionTable,
+    'where installation_id = ? order by kind, name, provisioned_at',
     [installationId],
   );
-  return rows.map((row) => ({
-    kind: text(row, 'kind') as ProvisionRow['kind'],
-    name: text(row, 'name'),
-    installationId: text(row, 'installation_id'),
-    provisionedAt: text(row, 'provisioned_at'),
-    removedAt: textOrNull(row, 'removed_at'),
-  }));
 }
 
 export async function readInstallationsVersion(session: Session): Promise<number> {
@@ -68,25 +61,6 @@ export async function recordInstallationError(
   );
 }
 
-function toInstallation(row: Row): InstallationRow {
-  return {
-    id: text(row, 'id'),
-    slug: text(row, 'slug'),
-    version: text(row, 'version'),
-    hash: text(row, 'hash'),
-    status: text(row, 'status') as InstallationStatus,
-    config: text(row, 'config'),
-    configChecksum: text(row, 'config_checksum'),
-    provisioned: text(row, 'provisioned'),
-    revision: int(row, 'revision'),
-    directiveId: text(row, 'directive_id'),
-    installedBy: text(row, 'installed_by'),
-    installedAt: text(row, 'installed_at'),
-    updatedAt: text(row, 'updated_at'),
-    lastError: textOrNull(row, 'last_error'),
-  };
-}
-
 /** Inserts an installation. The caller holds the lock of directives, so no other one changes meanwhile. */
 export async function insertInstallation(
   tx: Transaction,
@@ -106,22 +80,15 @@ export async function insertInstallation(
   }
   const refused = (await refuseTaken(tx, draft)) ?? (await advanceVersion(tx, draft.plannedAt));
   if (refused !== undefined) return refused;
-  await tx.run(
-    `insert into ${table} (id, slug, version, hash, status, config, config_checksum, provisioned,
-      revision, directive_id, installed_by, installed_at, updated_at)
-      values (?, ?, ?, ?, 'installed', ?, ?, ?, 1, ?, ?, ${dialect.now}, ${dialect.now})`,
-    [
-      id,
-      slug,
-      version,
-      draft.hash,
-      draft.config,
-      draft.configChecksum,
-      draft.provisioned,
-      draft.directiveId,
-      actor,
-    ],
-  );
+  const now = { sql: dialect.now };
+  await insertRow(tx, installationTable, {
+    ...draft,
+    status: 'installed',
+    revision: 1,
+    installedBy: actor,
+    installedAt: now,
+    updatedAt: now,
+  });
   insertProvisions(tx, id, provisions);
   await moveWebhooks(tx, draft.webhooks, installationActor(slug));
   return {
@@ -215,16 +182,14 @@ function insertProvisions(
 ): void {
   tx.send(
     insertProvision,
-    provisions.map(({ kind, name }) => ({ installation_id: installationId, kind, name })),
+    provisions.map(({ kind, name }) => ({ installationId, kind, name })),
   );
 }
 
-const insertProvision = defineRows({
-  columns: { installation_id: 'text', kind: 'text', name: 'text' },
-  sql: (r, d) => `insert into ${d.table('installation_provisions')}
-    (installation_id, kind, name, provisioned_at)
-    select ${r('installation_id')}, ${r('kind')}, ${r('name')}, ${d.now} ${r.from}
-    where true on conflict (kind, name) where removed_at is null do nothing`,
+const insertProvision = defineInsert(provisionTable, {
+  properties: ['installationId', 'kind', 'name'],
+  sql: (_, d) => ({ provisionedAt: d.now }),
+  rest: 'on conflict (kind, name) where removed_at is null do nothing',
 });
 
 /** Marks the provisions as removed that aren't kept. */

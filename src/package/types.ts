@@ -1,4 +1,4 @@
-import type { Timestamp } from '../base/clock.ts';
+import { columnOf, table, type RowOf } from '../ledger/table.ts';
 import type { InstallationStatus } from './package.ts';
 import type { Provision } from './provision.ts';
 import type { WebhookChange, WebhookDraft } from '../webhook/types.ts';
@@ -10,19 +10,15 @@ export interface InstallationFilter {
 }
 
 /** The content of an installation: a version, its configuration, and what it adds. */
-export interface InstallationContent {
-  readonly version: string;
-  readonly hash: string;
-  readonly config: string;
-  readonly configChecksum: string;
-  readonly provisioned: string;
+export interface InstallationContent extends Pick<
+  InstallationRow,
+  'version' | 'hash' | 'config' | 'configChecksum' | 'provisioned'
+> {
   readonly provisions: readonly Provision[];
 }
 
-export interface InstallationDraft extends InstallationContent {
-  readonly id: string;
-  readonly slug: string;
-  readonly directiveId: string;
+export interface InstallationDraft
+  extends InstallationContent, Pick<InstallationRow, 'id' | 'slug' | 'directiveId'> {
   /** The version of all installations at the time of the checks. */
   readonly plannedAt: number;
   readonly webhooks: WebhookChanges;
@@ -48,29 +44,35 @@ export interface InstallationChange {
   readonly purge?: readonly string[];
 }
 
-export interface InstallationRow {
-  readonly id: string;
-  readonly slug: string;
-  readonly version: string;
-  readonly hash: string;
-  readonly status: InstallationStatus;
+export const installationTable = table('package_installations', {
+  id: 'text',
+  slug: 'text',
+  version: 'text',
+  hash: 'text',
+  status: columnOf<InstallationStatus>('text'),
   /** The installer's configuration as canonical JSON; credentials only as references. */
-  readonly config: string;
-  readonly configChecksum: string;
+  config: 'text',
+  configChecksum: 'text',
   /** JSON text: what it provides, in the format of the configuration file. */
-  readonly provisioned: string;
+  provisioned: 'text',
   /** Counts its changes, from 1. */
-  readonly revision: number;
-  readonly directiveId: string;
-  readonly installedBy: string;
-  readonly installedAt: Timestamp;
-  readonly updatedAt: Timestamp;
-  readonly lastError: string | null;
-}
+  revision: 'int',
+  directiveId: 'text',
+  installedBy: 'text',
+  installedAt: 'time',
+  updatedAt: 'time',
+  lastError: 'text?',
+});
 
-/** An object of an installation, and when it was added and removed. */
-export interface ProvisionRow extends Provision {
-  readonly installationId: string;
-  readonly provisionedAt: Timestamp;
-  readonly removedAt: Timestamp | null;
-}
+export type InstallationRow = RowOf<typeof installationTable>;
+
+/** The objects of installations, and when they were added and removed. */
+export const provisionTable = table('installation_provisions', {
+  kind: columnOf<Provision['kind']>('text'),
+  name: 'text',
+  installationId: 'text',
+  provisionedAt: 'time',
+  removedAt: 'time?',
+});
+
+export type ProvisionRow = RowOf<typeof provisionTable>;
