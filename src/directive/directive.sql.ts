@@ -2,13 +2,14 @@ import { hash } from 'node:crypto';
 import { limits } from '../base/limits.ts';
 import {
   automaticKey,
+  directiveTable,
   isLatest,
   isSameRequest,
   type Directive,
   type DirectiveDraft,
-  type DirectiveStatus,
 } from './directive.ts';
-import type { Dialect, Row, Session, Transaction, Value } from '../ledger/dialect.ts';
+import type { Dialect, Session, Transaction } from '../ledger/dialect.ts';
+import { insertRow, type SqlExpression } from '../ledger/insert.ts';
 import type { Consequences, DirectiveInsert, DirectiveWork } from '../ledger/directive-work.ts';
 import type {
   DirectiveInsertResult,
@@ -18,7 +19,7 @@ import type {
   DirectivePageFilter,
 } from './types.ts';
 import { enqueueJobs } from '../job/enqueue.sql.ts';
-import { int, text, textOrNull } from '../ledger/row.ts';
+import { readRows, text } from '../ledger/row.ts';
 import { createRuns } from '../pipeline/run/advance.sql.ts';
 import { WhereClause } from '../ledger/where.ts';
 import { rangeAfter, readWalk, type ListPage, type WalkStream } from '../ledger/walk.ts';
@@ -138,53 +139,36 @@ async function insert(
   key: string,
   end: DirectiveEnd | undefined,
 ): Promise<void> {
-  const { dialect } = tx;
-  const { now } = dialect;
-  const [runAt, ...dueValues] = dueOf(dialect, wait);
-  await tx.run(
-    `insert into ${dialect.table('directives')} (id, type, target, params, asked_digest, actor, actor_role, scope,
-      correlation_id, causation_id, idempotency_key, status, plan, result, error_kind,
-      error_message, error_details, awaiting_approval, attempt, max_attempts, process_id, signal_id,
-      requested_at, started_at, completed_at, run_at)
-      values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ${now},
-        ${wait === undefined ? now : 'null'}, ${end === undefined ? 'null' : now},
-        ${runAt})`,
-    [
-      draft.id,
-      draft.type,
-      draft.target,
-      draft.params,
-      draft.askedDigest ?? null,
-      draft.actor,
-      draft.actorRole,
-      draft.scope,
-      draft.correlationId,
-      draft.causationId,
-      key,
-      end?.status ?? (wait === undefined ? 'running' : 'requested'),
-      draft.plan,
-      ...endValues(end),
-      wait?.forApproval === true ? 1 : 0,
-      wait === undefined ? 1 : 0,
-      draft.maxAttempts,
-      processId,
-      draft.signalId,
-      ...dueValues,
-    ],
-  );
+  const now = { sql: tx.dialect.now };
+  await insertRow(tx, directiveTable, {
+    ...draft,
+    ...toOutcome(end),
+    idempotencyKey: key,
+    status: end?.status ?? (wait === undefined ? 'running' : 'requested'),
+    awaitingApproval: wait?.forApproval === true,
+    attempt: wait === undefined ? 1 : 0,
+    processId,
+    requestedAt: now,
+    startedAt: wait === undefined ? now : null,
+    completedAt: end === undefined ? null : now,
+    runAt: dueOf(tx.dialect, wait),
+  });
 }
 
-/** Returns the earliest start as SQL with its value: null without a wait, now by default. */
-function dueOf(dialect: Dialect, wait: DirectiveWait | undefined): [sql: string, ...Value[]] {
-  if (wait === undefined) return ['null'];
-  if (wait.due === undefined) return [dialect.now];
-  return 'at' in wait.due ? ['?', wait.due.at] : [dialect.nowPlus('?'), wait.due.inMs];
+/** Returns the earliest start: null without a wait, now by default. */
+function dueOf(d: Dialect, wait: DirectiveWait | undefined): SqlExpression | string | null {
+  if (wait === undefined) return null;
+  if (wait.due === undefined) return { sql: d.now };
+  return 'at' in wait.due ? wait.due.at : { sql: d.nowPlus('?'), values: [wait.due.inMs] };
 }
 
-export function endValues(end: DirectiveEnd | undefined): [Value, Value, Value, Value] {
+export function toOutcome(
+  end: DirectiveEnd | undefined,
+): Pick<Directive, 'result' | 'errorCode' | 'error' | 'errorDetails'> {
   const result = end?.result === undefined ? null : JSON.stringify(end.result);
-  if (end?.status !== 'failed') return [result, null, null, '{}'];
-  return [result, end.code, end.error, JSON.stringify(end.details ?? {})];
+  if (end?.status !== 'failed') return { result, errorCode: null, error: null, errorDetails: '{}' };
+  const errorDetails = JSON.stringify(end.details ?? {});
+  return { result, errorCode: end.code, error: end.error, errorDetails };
 }
 
 /** Writes the signals, jobs and runs that follow from a moment of a directive. */
@@ -202,54 +186,14 @@ function selectDone(session: Session, where: WhereClause, limit: number): Promis
   return select(session, where.and(`status <> 'requested'`), limit, order);
 }
 
-async function select(
+function select(
   session: Session,
   where: WhereClause,
   limit: number,
   order = 'seq desc',
 ): Promise<Directive[]> {
-  const rows = await session.run(
-    `select * from ${session.dialect.table('directives')} where ${where.text}
-      order by ${order} limit ?`,
-    [...where.values, limit],
-  );
-  return rows.map(toDirective);
-}
-
-export function toDirective(row: Row): Directive {
-  return {
-    seq: int(row, 'seq'),
-    id: text(row, 'id'),
-    type: text(row, 'type'),
-    target: text(row, 'target'),
-    params: text(row, 'params'),
-    askedDigest: textOrNull(row, 'asked_digest'),
-    actor: text(row, 'actor'),
-    actorRole: textOrNull(row, 'actor_role'),
-    scope: text(row, 'scope'),
-    correlationId: text(row, 'correlation_id'),
-    causationId: textOrNull(row, 'causation_id'),
-    idempotencyKey: text(row, 'idempotency_key'),
-    status: text(row, 'status') as DirectiveStatus,
-    plan: text(row, 'plan'),
-    result: textOrNull(row, 'result'),
-    errorCode: textOrNull(row, 'error_kind'),
-    error: textOrNull(row, 'error_message'),
-    errorDetails: text(row, 'error_details'),
-    awaitingApproval: int(row, 'awaiting_approval') !== 0,
-    approvedBy: textOrNull(row, 'approved_by'),
-    approvedAt: textOrNull(row, 'approved_at'),
-    cancelledBy: textOrNull(row, 'cancelled_by'),
-    runAt: textOrNull(row, 'run_at'),
-    progress: textOrNull(row, 'progress'),
-    attempt: int(row, 'attempt'),
-    maxAttempts: int(row, 'max_attempts'),
-    processId: text(row, 'process_id'),
-    signalId: text(row, 'signal_id'),
-    requestedAt: text(row, 'requested_at'),
-    startedAt: textOrNull(row, 'started_at'),
-    completedAt: textOrNull(row, 'completed_at'),
-  };
+  const rest = `where ${where.text} order by ${order} limit ?`;
+  return readRows(session, directiveTable, rest, [...where.values, limit]);
 }
 
 /** Reads a page along the index that fits the filter best. */
@@ -304,6 +248,6 @@ export async function readDirectivePage(
     range: rangeAfter({}, beforeSeq, 'newest'),
     limit: filter.limit,
     visitMax: filter.visitMax ?? limits.listVisitMax,
-    map: toDirective,
+    map: directiveTable.decode,
   });
 }

@@ -1,5 +1,5 @@
-import type { Timestamp } from '../base/clock.ts';
 import type { JsonObject } from '../base/json.ts';
+import { columnNamed, columnOf, table, type RowOf } from '../ledger/table.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type * as z from 'zod';
 import type { Role } from '../base/roles.ts';
@@ -26,77 +26,83 @@ export function isFinal(status: DirectiveStatus): boolean {
  */
 type Sameness = 'toggle' | 'latest' | 'each' | { readonly key: string };
 
-/** A requested change before it is recorded. The caller creates the ids. */
-export interface DirectiveDraft {
-  readonly id: string;
+export const directiveTable = table('directives', {
+  seq: 'int',
+  id: 'text',
   /** `<noun>.<verb>` */
-  readonly type: string;
+  type: 'text',
   /**
    * The object of the change, as `<noun>:<which>`. Directives with the same target undo or repeat
    * each other.
    */
-  readonly target: string;
+  target: 'text',
   /** Canonical JSON text, so that equal params are equal text. */
-  readonly params: string;
-  /** SHA-256 of the params as the caller sent them, before anything was resolved. */
-  readonly askedDigest?: string;
-  readonly actor: string;
+  params: 'text',
+  /**
+   * SHA-256 of the params as the caller sent them, before anything was resolved. Null for directives
+   * of older versions.
+   */
+  askedDigest: 'text?',
+  actor: 'text',
   /** The role of the caller, such as `owner`. */
-  readonly actorRole: string | null;
+  actorRole: 'text?',
   /** The scope that its type requires. */
-  readonly scope: string;
-  readonly sameness: Sameness;
+  scope: 'text',
   /** The id of the context (default: its own id). */
-  readonly correlationId: string;
+  correlationId: 'text',
   /** The signal or directive that caused it. */
-  readonly causationId: string | null;
-  /** The most starts, if processes die during execution. */
-  readonly maxAttempts: number;
+  causationId: 'text?',
+  idempotencyKey: 'text',
+  status: columnOf<DirectiveStatus>('text'),
   /** JSON text: the planned changes, in sentences. */
-  readonly plan: string;
-  /** The id of the lifecycle signal of its end. */
-  readonly signalId: string;
-}
-
-export interface Directive {
-  readonly seq: number;
-  readonly id: string;
-  readonly type: string;
-  readonly target: string;
-  readonly params: string;
-  /** Null for directives of older versions. */
-  readonly askedDigest: string | null;
-  readonly actor: string;
-  readonly actorRole: string | null;
-  readonly scope: string;
-  readonly correlationId: string;
-  readonly causationId: string | null;
-  readonly idempotencyKey: string;
-  readonly status: DirectiveStatus;
-  readonly plan: string;
+  plan: 'text',
   /** JSON text. */
-  readonly result: string | null;
-  readonly errorCode: string | null;
-  readonly error: string | null;
+  result: 'text?',
+  errorCode: columnNamed('error_kind', 'text?'),
+  error: columnNamed('error_message', 'text?'),
   /** JSON text: the location and other details of the error. */
-  readonly errorDetails: string;
-  readonly awaitingApproval: boolean;
-  readonly approvedBy: string | null;
-  readonly approvedAt: Timestamp | null;
-  readonly cancelledBy: string | null;
+  errorDetails: 'text',
+  awaitingApproval: 'flag',
+  approvedBy: 'text?',
+  approvedAt: 'time?',
+  cancelledBy: 'text?',
   /** The earliest start; null if it started at the request. */
-  readonly runAt: Timestamp | null;
+  runAt: 'time?',
   /** JSON text: the progress, stored with each step, so that another process can continue. */
-  readonly progress: string | null;
+  progress: 'text?',
   /** The number of starts. */
-  readonly attempt: number;
-  readonly maxAttempts: number;
+  attempt: 'int',
+  /** The most starts, if processes die during execution. */
+  maxAttempts: 'int',
   /** The process that executes it, or that got the request while it waits. */
-  readonly processId: string;
-  readonly signalId: string;
-  readonly requestedAt: Timestamp;
-  readonly startedAt: Timestamp | null;
-  readonly completedAt: Timestamp | null;
+  processId: 'text',
+  /** The id of the lifecycle signal of its end. */
+  signalId: 'text',
+  requestedAt: 'time',
+  startedAt: 'time?',
+  completedAt: 'time?',
+});
+
+export type Directive = RowOf<typeof directiveTable>;
+
+/** A requested change before it is recorded. The caller creates the ids. */
+export interface DirectiveDraft extends Pick<
+  Directive,
+  | 'id'
+  | 'type'
+  | 'target'
+  | 'params'
+  | 'actor'
+  | 'actorRole'
+  | 'scope'
+  | 'correlationId'
+  | 'causationId'
+  | 'maxAttempts'
+  | 'plan'
+  | 'signalId'
+> {
+  readonly askedDigest?: string;
+  readonly sameness: Sameness;
 }
 
 /** Compares a request with an earlier directive under the same key. */

@@ -1,7 +1,7 @@
-import type { Directive } from './directive.ts';
+import { directiveTable, type Directive } from './directive.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
-import { textOrNull } from '../ledger/row.ts';
+import { readRows, textOrNull } from '../ledger/row.ts';
 import type { Session, Transaction } from '../ledger/dialect.ts';
 import type {
   DirectiveClosing,
@@ -10,11 +10,10 @@ import type {
 } from '../ledger/directive-work.ts';
 import {
   consequencesOf,
-  endValues,
   findDirective,
   follow,
   lockDirectives,
-  toDirective,
+  toOutcome,
   type PerformWork,
 } from './directive.sql.ts';
 
@@ -60,11 +59,12 @@ async function findStarted(
 export async function closeDirective(tx: Transaction, closing: DirectiveClosing): Promise<boolean> {
   const { id, processId, end } = closing;
   const { dialect } = tx;
+  const { result, errorCode, error, errorDetails } = toOutcome(end);
   const closed = await tx.run(
     `update ${dialect.table('directives')} set status = ?, result = ?, error_kind = ?,
       error_message = ?, error_details = ?, completed_at = ${dialect.now}
       where id = ? and status = 'running' and process_id = ? returning id`,
-    [end.status, ...endValues(end), id, processId],
+    [end.status, result, errorCode, error, errorDetails, id, processId],
   );
   if (closed.length > 0) await follow(tx, closing);
   return closed.length > 0;
@@ -124,14 +124,14 @@ export async function listDueDirectives(
   limit: number,
 ): Promise<Directive[]> {
   const { dialect } = session;
-  const rows = await session.run(
-    `select * from ${dialect.table('directives')}
-      where status = 'requested' and awaiting_approval = 0 and run_at <= (select ${dialect.now})
+  return await readRows(
+    session,
+    directiveTable,
+    `where status = 'requested' and awaiting_approval = 0 and run_at <= (select ${dialect.now})
         and type in (${types.map(() => '?').join(', ')})
       order by run_at, seq limit ?`,
     [...types, limit],
   );
-  return rows.map(toDirective);
 }
 
 /**
@@ -155,7 +155,7 @@ export async function listAbandoned(
       order by d.seq`,
     [self, -staleMs, -directiveOrphanMs],
   );
-  return rows.map(toDirective);
+  return rows.map(directiveTable.decode);
 }
 
 /** A directive and the process that executes it. */

@@ -1,3 +1,4 @@
+import { showRow } from '../base/show-row.ts';
 import * as z from 'zod';
 import { nonBlankText, dueFields, toDue } from '../base/fields.ts';
 import { parseStoredJson } from '../base/json.ts';
@@ -232,18 +233,9 @@ function toRequest(input: {
 }
 
 function showDirective(directive: Directive): z.output<typeof directiveShape> {
-  return {
+  return showRow(directiveShape, directive, {
     directive_id: directive.id,
-    seq: directive.seq,
-    type: directive.type,
-    target: directive.target,
-    status: directive.status,
     params: parseStoredJson(directive.params),
-    actor: directive.actor,
-    actor_role: directive.actorRole,
-    scope: directive.scope,
-    correlation_id: directive.correlationId,
-    causation_id: directive.causationId,
     idempotency_key: shownKey(directive),
     plan: parseJson(directive.plan) as string[],
     result: parseStoredJson(directive.result),
@@ -251,18 +243,8 @@ function showDirective(directive: Directive): z.output<typeof directiveShape> {
     error_message: directive.error,
     error_details: parseStoredJson(directive.errorDetails),
     awaiting_approval: directive.awaitingApproval && !isFinal(directive.status),
-    approved_by: directive.approvedBy,
-    approved_at: directive.approvedAt,
-    cancelled_by: directive.cancelledBy,
-    run_at: directive.runAt,
     progress: parseStoredJson(directive.progress),
-    attempt: directive.attempt,
-    max_attempts: directive.maxAttempts,
-    process_id: directive.processId,
-    requested_at: directive.requestedAt,
-    started_at: directive.startedAt,
-    completed_at: directive.completedAt,
-  };
+  });
 }
 
 const input = z.strictObject({
