@@ -1,12 +1,14 @@
 import type { SealedText } from '../base/seal.ts';
-import type {
-  CredentialDraft,
-  CredentialRow,
-  ResealedRow,
-  SealCount,
-  SealedCredential,
-  SealedPayload,
-  SealedRow,
+import { insertRow } from '../ledger/insert.ts';
+import {
+  credentialTable,
+  type CredentialDraft,
+  type CredentialRow,
+  type ResealedRow,
+  type SealCount,
+  type SealedCredential,
+  type SealedPayload,
+  type SealedRow,
 } from './types.ts';
 import {
   defineRows,
@@ -26,25 +28,27 @@ export async function setCredential(
 ): Promise<DirectiveEnd> {
   const { dialect } = tx;
   const { id, name, provider, sealed, expiresInMs } = draft;
-  const expires = expiresInMs === undefined ? 'null' : dialect.nowPlus('?');
-  const [row] = await tx.run(
-    `insert into ${dialect.table('credentials')} (id, name, provider, key_id, sealed, created_by,
-        created_at, updated_by, updated_at, expires_at)
-      values (?, ?, ?, ?, ?, ?, ${dialect.now}, ?, ${dialect.now}, ${expires})
-      on conflict (name) do update set provider = excluded.provider, key_id = excluded.key_id,
-        sealed = excluded.sealed, updated_by = excluded.updated_by,
-        updated_at = excluded.updated_at, expires_at = excluded.expires_at
-      returning id, expires_at`,
-    [
+  const now = { sql: dialect.now };
+  const [row] = await insertRow(
+    tx,
+    credentialTable,
+    {
       id,
       name,
       provider,
-      sealed.keyId,
-      sealed.text,
-      actor,
-      actor,
-      ...(expiresInMs === undefined ? [] : [expiresInMs]),
-    ],
+      keyId: sealed.keyId,
+      sealed: sealed.text,
+      createdBy: actor,
+      createdAt: now,
+      updatedBy: actor,
+      updatedAt: now,
+      expiresAt:
+        expiresInMs === undefined ? null : { sql: dialect.nowPlus('?'), values: [expiresInMs] },
+    },
+    `on conflict (name) do update set provider = excluded.provider, key_id = excluded.key_id,
+      sealed = excluded.sealed, updated_by = excluded.updated_by,
+      updated_at = excluded.updated_at, expires_at = excluded.expires_at
+      returning id, expires_at`,
   );
   const credentialId = text(row ?? {}, 'id');
   return {
@@ -239,17 +243,6 @@ function toSealed(row: Row): SealedText {
 }
 
 function toCredential(row: Row): CredentialRow {
-  return {
-    id: text(row, 'id'),
-    name: text(row, 'name'),
-    provider: textOrNull(row, 'provider'),
-    keyId: text(row, 'key_id'),
-    createdBy: text(row, 'created_by'),
-    createdAt: text(row, 'created_at'),
-    updatedBy: text(row, 'updated_by'),
-    updatedAt: text(row, 'updated_at'),
-    lastUsedAt: textOrNull(row, 'last_used_at'),
-    expiresAt: textOrNull(row, 'expires_at'),
-    isExpired: row['expired'] === 1,
-  };
+  const { sealed: _, ...credential } = credentialTable.decode(row);
+  return { ...credential, isExpired: row['expired'] === 1 };
 }

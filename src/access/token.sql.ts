@@ -1,9 +1,8 @@
 import { limits } from '../base/limits.ts';
-import { parseJson } from '../base/parse-json.ts';
 import type { TokenOrigin } from '../directive/approval.ts';
-import type { Role } from '../base/roles.ts';
-import type { Row, Session, Transaction } from '../ledger/dialect.ts';
-import type { ApiTokenRow, TokenDraft } from './types.ts';
+import type { Session, Transaction } from '../ledger/dialect.ts';
+import { insertRow } from '../ledger/insert.ts';
+import { apiTokenTable, type ApiTokenRow, type TokenDraft } from './types.ts';
 import type { DirectiveEnd } from '../directive/types.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 
@@ -22,19 +21,18 @@ export async function createToken(
     return { status: 'failed', code: 'TOKEN_EXISTS', error };
   }
   await claimNames(tx, [token.name], 'ledger');
-  const expires = token.expiresInMs === undefined ? 'null' : dialect.nowPlus('?');
-  const [made] = await tx.run(
-    `insert into ${tokens} (id, name, digest, role, scopes, created_by, created_at,
-      expires_at) values (?, ?, ?, ?, ?, ?, ${dialect.now}, ${expires}) returning expires_at`,
-    [
-      token.id,
-      token.name,
-      token.digest,
-      token.role,
-      JSON.stringify(token.scopes),
-      actor,
-      ...(token.expiresInMs === undefined ? [] : [token.expiresInMs]),
-    ],
+  const { expiresInMs } = token;
+  const [made] = await insertRow(
+    tx,
+    apiTokenTable,
+    {
+      ...token,
+      createdBy: actor,
+      createdAt: { sql: dialect.now },
+      expiresAt:
+        expiresInMs === undefined ? null : { sql: dialect.nowPlus('?'), values: [expiresInMs] },
+    },
+    'returning expires_at',
   );
   const result = {
     token_id: token.id,
@@ -101,15 +99,12 @@ async function claimNames(
 
 /** Lists who created which token, including revoked ones that have created others. */
 export async function listTokenOrigins(session: Session): Promise<TokenOrigin[]> {
+  const origins = apiTokenTable.pick('name', 'role', 'createdBy');
   const rows = await session.run(
-    `select name, role, created_by from ${session.dialect.table('api_tokens')}
+    `select ${origins.columns()} from ${session.dialect.table('api_tokens')}
       order by revoked_at is null, created_at`,
   );
-  return rows.map((row) => ({
-    name: text(row, 'name'),
-    role: text(row, 'role') as Role,
-    createdBy: text(row, 'created_by'),
-  }));
+  return rows.map(origins.decode);
 }
 
 export function revokeToken(tx: Transaction, tokenId: string): Promise<DirectiveEnd> {
@@ -148,7 +143,7 @@ export async function listTokens(session: Session): Promise<ApiTokenRow[]> {
     `select t.*, case when t.expires_at <= (select ${dialect.now}) then 1 else 0 end as expired
       from ${dialect.table('api_tokens')} t where t.revoked_at is null order by t.name`,
   );
-  return rows.map(toToken);
+  return rows.map((row) => ({ ...apiTokenTable.decode(row), expired: row['expired'] === 1 }));
 }
 
 export async function recordTokenUse(tx: Transaction, ids: readonly string[]): Promise<void> {
@@ -160,20 +155,4 @@ export async function recordTokenUse(tx: Transaction, ids: readonly string[]): P
       [id],
     );
   }
-}
-
-function toToken(row: Row): ApiTokenRow {
-  return {
-    id: text(row, 'id'),
-    name: text(row, 'name'),
-    digest: text(row, 'digest'),
-    role: text(row, 'role') as Role,
-    scopes: parseJson(text(row, 'scopes')) as string[],
-    createdBy: text(row, 'created_by'),
-    createdAt: text(row, 'created_at'),
-    expiresAt: textOrNull(row, 'expires_at'),
-    rotatedAt: textOrNull(row, 'rotated_at'),
-    lastUsedAt: textOrNull(row, 'last_used_at'),
-    expired: row['expired'] === 1,
-  };
 }

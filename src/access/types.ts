@@ -1,18 +1,22 @@
-import type { Timestamp } from '../base/clock.ts';
+import { columnOf, jsonColumn, table, type RowOf } from '../ledger/table.ts';
 import type { SealedText } from '../base/seal.ts';
 import type { Role } from '../base/roles.ts';
 
-export interface CredentialRow {
-  readonly id: string;
-  readonly name: string;
-  readonly provider: string | null;
-  readonly keyId: string;
-  readonly createdBy: string;
-  readonly createdAt: Timestamp;
-  readonly updatedBy: string;
-  readonly updatedAt: Timestamp;
-  readonly lastUsedAt: Timestamp | null;
-  readonly expiresAt: Timestamp | null;
+export const credentialTable = table('credentials', {
+  id: 'text',
+  name: 'text',
+  provider: 'text?',
+  keyId: 'text',
+  sealed: 'text',
+  createdBy: 'text',
+  createdAt: 'time',
+  updatedBy: 'text',
+  updatedAt: 'time',
+  lastUsedAt: 'time?',
+  expiresAt: 'time?',
+});
+
+export interface CredentialRow extends Omit<RowOf<typeof credentialTable>, 'sealed'> {
   /** Decided by the database's clock. */
   readonly isExpired: boolean;
 }
@@ -22,11 +26,10 @@ export interface SealedCredential extends CredentialRow {
 }
 
 /** A new credential, or a new value of an existing one. */
-export interface CredentialDraft {
-  readonly id: string;
-  readonly name: string;
-  readonly provider: string | null;
-  readonly sealed: SealedText;
+export interface CredentialDraft extends Pick<
+  SealedCredential,
+  'id' | 'name' | 'provider' | 'sealed'
+> {
   /** From now, by the database's clock. */
   readonly expiresInMs: number | undefined;
 }
@@ -58,28 +61,29 @@ export interface SealCount {
   readonly webhooks: number;
 }
 
-export interface TokenDraft {
-  readonly id: string;
-  readonly name: string;
-  readonly digest: string;
-  readonly role: Role;
-  readonly scopes: readonly string[];
-  /** Measured by the database's clock. */
-  readonly expiresInMs: number | undefined;
-}
-
-export interface ApiTokenRow {
-  readonly id: string;
-  readonly name: string;
-  readonly digest: string;
-  readonly role: Role;
+export const apiTokenTable = table('api_tokens', {
+  id: 'text',
+  name: 'text',
+  digest: 'text',
+  role: columnOf<Role>('text'),
   /** Without the scopes of its role. */
-  readonly scopes: readonly string[];
-  readonly createdBy: string;
-  readonly createdAt: Timestamp;
-  readonly expiresAt: Timestamp | null;
-  readonly rotatedAt: Timestamp | null;
-  readonly lastUsedAt: Timestamp | null;
+  scopes: jsonColumn<readonly string[]>(),
+  createdBy: 'text',
+  createdAt: 'time',
+  expiresAt: 'time?',
+  rotatedAt: 'time?',
+  lastUsedAt: 'time?',
+});
+
+export interface ApiTokenRow extends RowOf<typeof apiTokenTable> {
   /** Decided by the database's clock. */
   readonly expired: boolean;
+}
+
+export interface TokenDraft extends Pick<
+  ApiTokenRow,
+  'id' | 'name' | 'digest' | 'role' | 'scopes'
+> {
+  /** Measured by the database's clock. */
+  readonly expiresInMs: number | undefined;
 }
