@@ -1,3 +1,4 @@
+import { showRow } from '../base/show-row.ts';
 import * as z from 'zod';
 import { nonBlankText } from '../base/fields.ts';
 import { DuctileError } from '../base/errors.ts';
@@ -287,18 +288,8 @@ function withoutUndefined(input: LimitParams & { readonly slug: string }): objec
 }
 
 function showTenant(row: TenantRow, tenants: Tenants | undefined): z.output<typeof tenantShape> {
-  return {
-    slug: row.slug,
-    title: row.title,
-    status: row.status,
+  return showRow(tenantShape, row, {
     limits: showLimits(row.limits),
     awake: tenants?.open.includes(row.slug) ?? false,
-    due_at: row.dueAt,
-    schema_version: row.schemaVersion,
-    schema_error: row.schemaError,
-    schema_at: row.schemaAt,
-    created_by: row.createdBy,
-    created_at: row.createdAt,
-    updated_at: row.updatedAt,
-  };
+  });
 }

@@ -1,15 +1,17 @@
 import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import type { Row, Session, Transaction } from '../ledger/dialect.ts';
-import type {
-  DueTenants,
-  TenantDraft,
-  TenantKeyKind,
-  TenantLimits,
-  TenantRow,
-  TenantSchema,
-  TenantStatus,
+import { insertRow } from '../ledger/insert.ts';
+import {
+  tenantTable,
+  type DueTenants,
+  type TenantDraft,
+  type TenantKeyKind,
+  type TenantLimits,
+  type TenantRow,
+  type TenantSchema,
+  type TenantStatus,
 } from './tenants.ts';
-import { intOrNull, text, textOrNull } from '../ledger/row.ts';
+import { text } from '../ledger/row.ts';
 
 export async function listTenants(session: Session): Promise<TenantRow[]> {
   const rows = await session.run(`select * from ${session.dialect.table('tenants')} order by slug`);
@@ -25,22 +27,12 @@ export async function findTenant(session: Session, slug: string): Promise<Tenant
 }
 
 export async function insertTenant(tx: Transaction, draft: TenantDraft): Promise<boolean> {
-  const { dialect: d } = tx;
-  const { workers, queueLength, signalsPerMinute, storageBytes } = draft.limits;
-  const made = await tx.run(
-    `insert into ${d.table('tenants')} (slug, title, status, workers, queue_length,
-        signals_per_minute, storage_bytes, created_by, created_at, updated_at)
-      values (?, ?, 'creating', ?, ?, ?, ?, ?, ${d.now}, ${d.now})
-      on conflict (slug) do nothing returning slug`,
-    [
-      draft.slug,
-      draft.title,
-      workers,
-      queueLength,
-      signalsPerMinute,
-      storageBytes,
-      draft.createdBy,
-    ],
+  const now = { sql: tx.dialect.now };
+  const made = await insertRow(
+    tx,
+    tenantTable,
+    { ...draft, ...draft.limits, status: 'creating', createdAt: now, updatedAt: now },
+    'on conflict (slug) do nothing returning slug',
   );
   return made.length > 0;
 }
@@ -214,22 +206,7 @@ export async function findTenantByKey(
 }
 
 function toTenant(row: Row): TenantRow {
-  return {
-    slug: text(row, 'slug'),
-    title: text(row, 'title'),
-    status: text(row, 'status') as TenantStatus,
-    limits: {
-      workers: intOrNull(row, 'workers'),
-      queueLength: intOrNull(row, 'queue_length'),
-      signalsPerMinute: intOrNull(row, 'signals_per_minute'),
-      storageBytes: intOrNull(row, 'storage_bytes'),
-    },
-    dueAt: textOrNull(row, 'due_at'),
-    schemaVersion: intOrNull(row, 'schema_version'),
-    schemaError: textOrNull(row, 'schema_error'),
-    schemaAt: textOrNull(row, 'schema_at'),
-    createdBy: text(row, 'created_by'),
-    createdAt: text(row, 'created_at'),
-    updatedAt: text(row, 'updated_at'),
-  };
+  const { workers, queueLength, signalsPerMinute, storageBytes, ...tenant } =
+    tenantTable.decode(row);
+  return { ...tenant, limits: { workers, queueLength, signalsPerMinute, storageBytes } };
 }

@@ -1,5 +1,5 @@
-import type { Timestamp } from '../base/clock.ts';
 import type { Service } from '../base/service.ts';
+import { columnOf, table, type RowOf } from '../ledger/table.ts';
 import type { QueueLimit } from '../job/types.ts';
 import type { SkipReason } from '../schedule/schedule.ts';
 
@@ -14,36 +14,40 @@ export type TenantKeyKind = 'token' | 'hook';
 export const tenantStatuses = ['creating', 'active', 'suspended', 'deleting'] as const;
 export type TenantStatus = (typeof tenantStatuses)[number];
 
-export interface TenantDraft {
-  readonly slug: string;
-  readonly title: string;
-  readonly limits: TenantLimits;
-  readonly createdBy: string;
-}
+export const tenantTable = table('tenants', {
+  slug: 'text',
+  title: 'text',
+  status: columnOf<TenantStatus>('text'),
+  workers: 'int?',
+  queueLength: 'int?',
+  signalsPerMinute: 'int?',
+  storageBytes: 'int?',
+  /** The time of the next due work; null if unknown. */
+  dueAt: 'time?',
+  schemaVersion: 'int?',
+  schemaError: 'text?',
+  schemaAt: 'time?',
+  createdBy: 'text',
+  createdAt: 'time',
+  updatedAt: 'time',
+});
 
 /** Limits of shared resources; null is unlimited. */
-export interface TenantLimits {
-  readonly workers: number | null;
-  readonly queueLength: number | null;
-  readonly signalsPerMinute: number | null;
-  readonly storageBytes: number | null;
+export type TenantLimits = Pick<
+  RowOf<typeof tenantTable>,
+  'workers' | 'queueLength' | 'signalsPerMinute' | 'storageBytes'
+>;
+
+export interface TenantRow extends Omit<RowOf<typeof tenantTable>, keyof TenantLimits> {
+  readonly limits: TenantLimits;
 }
+
+export type TenantDraft = Pick<TenantRow, 'slug' | 'title' | 'limits' | 'createdBy'>;
 
 export interface TenantSchema {
   readonly version: number;
   /** The reason why its schema isn't up to date. */
   readonly error: string | null;
-}
-
-export interface TenantRow extends TenantDraft {
-  readonly status: TenantStatus;
-  /** The time of the next due work; null if unknown. */
-  readonly dueAt: Timestamp | null;
-  readonly schemaVersion: number | null;
-  readonly schemaError: string | null;
-  readonly schemaAt: Timestamp | null;
-  readonly createdAt: Timestamp;
-  readonly updatedAt: Timestamp;
 }
 
 export interface DueTenants {
