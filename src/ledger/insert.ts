@@ -75,29 +75,55 @@ export function defineInsert<
 >(
   table: TableDeclaration<TableName, C>,
   { properties, parameters, sql, rest = '', returns }: InsertDefinition<C, P, Q>,
-): RowsStatement<BatchRow<Pick<RowOfColumns<C>, P>> & Readonly<Record<Q, Value>>> {
-  const fields = properties.flatMap((property) => table.fields.get(property) ?? []);
-  const propertyOf = new Map(fields.map(({ column, property }) => [column, property]));
+): RowsStatement<BatchRow<C, P, Q>> {
   return {
-    columns: {
-      ...Object.fromEntries(fields.map(({ column, type }) => [column, type])),
-      ...parameters,
-    },
-    propertyOf: (column) => (propertyOf.get(column) ?? column) as never,
+    ...bindProperties(table, properties, parameters),
     ...(returns === undefined ? {} : { returns }),
     sql: (r, d) => {
+      const columnOf = (property: string) => table.fields.get(property)?.column ?? property;
       const computed = Object.entries<string | undefined>(sql?.(r, d) ?? {});
-      const written = new Map(fields.map(({ column }) => [column, '']));
-      for (const [property, text = 'null'] of computed)
-        written.set(table.fields.get(property)?.column ?? property, text);
-      const texts = [...written].map(([column, text]) => (text === '' ? r(column) : text));
-      return `insert into ${d.table(table.name)} (${[...written.keys()].join(', ')})
-        ${r.values(texts.join(', '))} ${rest}`;
+      const texts = new Map(
+        computed.map(([property, text = 'null']) => [columnOf(property), text]),
+      );
+      const columns = [...new Set([...properties.map(columnOf), ...texts.keys()])];
+      const values = columns.map((column) => texts.get(column) ?? r(column));
+      return `insert into ${d.table(table.name)} (${columns.join(', ')})
+        ${r.values(values.join(', '))} ${rest}`;
     },
   };
 }
 
+/** Defines a statement over rows that have properties of the table. Its SQL names their columns. */
+export function defineRowsOf<C extends TableColumns, P extends keyof C & string>(
+  table: TableDeclaration<TableName, C>,
+  properties: readonly P[],
+  statement: Pick<RowsStatement, 'key' | 'returns' | 'sql'>,
+): RowsStatement<BatchRow<C, P, never>> {
+  return { ...bindProperties(table, properties), ...statement };
+}
+
+function bindProperties(
+  { fields }: TableDeclaration<TableName, TableColumns>,
+  properties: readonly string[],
+  parameters: RowsStatement['columns'] = {},
+): { columns: RowsStatement['columns']; propertyOf: (column: string) => never } {
+  const bound = properties.flatMap((property) => fields.get(property) ?? []);
+  const propertyOf = new Map(bound.map(({ column, property }) => [column, property]));
+  return {
+    columns: {
+      ...Object.fromEntries(bound.map(({ column, type }) => [column, type])),
+      ...parameters,
+    },
+    propertyOf: (column) => (propertyOf.get(column) ?? column) as never,
+  };
+}
+
 /** A row of a batch. A property without a value is null if its column can be. */
-type BatchRow<R> = {
+type BatchRow<C extends TableColumns, P extends keyof C, Q extends string> = BatchProperties<
+  Pick<RowOfColumns<C>, P>
+> &
+  Readonly<Record<Q, Value>>;
+
+type BatchProperties<R> = {
   readonly [P in keyof R as null extends R[P] ? never : P]: R[P];
 } & { readonly [P in keyof R as null extends R[P] ? P : never]?: R[P] | undefined };

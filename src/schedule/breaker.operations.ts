@@ -1,3 +1,4 @@
+import { showRow } from '../base/show-row.ts';
 import { compact } from '../base/json.ts';
 import * as z from 'zod';
 import { commandName, pluginName } from '../config/fields.ts';
@@ -10,6 +11,29 @@ import { refuseUnknownPlugin } from '../plugin/catalog.ts';
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 const command = commandName().optional().describe('only the breaker of this command');
 
+const breakerShape = z.object({
+  plugin: z.string(),
+  command: z.string(),
+  state: z.enum(breakerStates),
+  failure_count: z.int(),
+  threshold: z.int().describe('failures in a row that open it'),
+  reset_after_ms: z.int().describe('from its opening until one probe is let through'),
+  opened_at: time.nullable(),
+  last_failure_at: time.nullable(),
+  last_job_id: z.string().nullable(),
+});
+
+const transitionShape = z.object({
+  plugin: z.string(),
+  command: z.string(),
+  from_state: z.enum(breakerStates).nullable(),
+  to_state: z.enum(breakerStates),
+  failure_count: z.int(),
+  reason: z.string(),
+  job_id: z.string().nullable(),
+  created_at: time,
+});
+
 export const systemBreaker = defineOperation({
   name: 'system.breaker',
   summary: 'Show the circuit breakers of a plugin, and how they came to be what they are.',
@@ -21,31 +45,8 @@ export const systemBreaker = defineOperation({
     limit: limitField,
   }),
   output: z.object({
-    breakers: z.array(
-      z.object({
-        plugin: z.string(),
-        command: z.string(),
-        state: z.enum(breakerStates),
-        failure_count: z.int(),
-        threshold: z.int().describe('failures in a row that open it'),
-        reset_after_ms: z.int().describe('from its opening until one probe is let through'),
-        opened_at: time.nullable(),
-        last_failure_at: time.nullable(),
-        last_job_id: z.string().nullable(),
-      }),
-    ),
-    transitions: z.array(
-      z.object({
-        plugin: z.string(),
-        command: z.string(),
-        from_state: z.enum(breakerStates).nullable(),
-        to_state: z.enum(breakerStates),
-        failure_count: z.int(),
-        reason: z.string(),
-        job_id: z.string().nullable(),
-        created_at: time,
-      }),
-    ),
+    breakers: z.array(breakerShape),
+    transitions: z.array(transitionShape),
   }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
   http: { method: 'GET', path: '/system/breaker/:plugin?' },
@@ -65,27 +66,8 @@ export const systemBreaker = defineOperation({
     const isEmpty = breakers.length + transitions.length === 0;
     if (isEmpty && input.plugin !== undefined) refuseUnknownPlugin(catalog, input.plugin);
     return {
-      breakers: breakers.map((row) => ({
-        plugin: row.plugin,
-        command: row.command,
-        state: row.state,
-        failure_count: row.failureCount,
-        threshold: row.threshold,
-        reset_after_ms: row.resetAfterMs,
-        opened_at: row.openedAt,
-        last_failure_at: row.lastFailureAt,
-        last_job_id: row.lastJobId,
-      })),
-      transitions: transitions.map((row) => ({
-        plugin: row.plugin,
-        command: row.command,
-        from_state: row.fromState,
-        to_state: row.toState,
-        failure_count: row.failureCount,
-        reason: row.reason,
-        job_id: row.jobId,
-        created_at: row.createdAt,
-      })),
+      breakers: breakers.map((row) => showRow(breakerShape, row, {})),
+      transitions: transitions.map((row) => showRow(transitionShape, row, {})),
     };
   },
 });

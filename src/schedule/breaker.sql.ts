@@ -4,18 +4,21 @@ import { makeId } from '../base/ids.ts';
 import { isTerminal } from '../job/job.ts';
 import {
   applyEnd,
+  breakerTable,
+  transitionTable,
   type BreakerFilter,
   type BreakerRow,
   type BreakerState,
   type TransitionRow,
 } from './breaker.ts';
 import { breakerSignals, RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
-import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
+import type { Session, Transaction } from '../ledger/dialect.ts';
+import { defineInsert, defineRowsOf } from '../ledger/insert.ts';
 import type { Closing } from '../ledger/commit.ts';
 import type { EnqueueResult } from '../job/types.ts';
 import type { Followers, RunDraft } from '../pipeline/run/types.ts';
 import { enqueueJobs } from '../job/enqueue.sql.ts';
-import { int, text, textOrNull } from '../ledger/row.ts';
+import { int, readRows, text } from '../ledger/row.ts';
 import { insertSignals } from '../signal/signal.sql.ts';
 import { WhereClause } from '../ledger/where.ts';
 
@@ -39,15 +42,15 @@ export async function recordBreakerEnds(
     return end === undefined ? [] : [{ closing, job: closing.job, end }];
   });
   if (ends.length === 0) return noBreakerEffects;
-  const keys = new Map(ends.map(({ job }) => [toBreakerKey(job), toBreakerKeyRow(job)]));
-  const sorted = [...keys].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
-  const rows = (await tx.each(lockBreaker, sorted)).map(toBreaker);
+  const keys = new Map<string, BreakerKey>(ends.map(({ job }) => [toBreakerKey(job), job]));
+  const sorted = [...keys].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, key]) => key);
+  const rows = (await tx.each(lockBreaker, sorted)).map(breakerTable.decode);
   const [clock] = await tx.run(`select ${tx.dialect.now} as now`);
   const now = text(clock ?? {}, 'now');
   const updates = rows.map((row) => applyEnds(row, ends, now));
   await tx.each(
     writeBreakerEnd,
-    updates.map(({ row }) => row),
+    updates.map(({ breaker }) => breaker),
   );
   tx.send(
     insertTransition,
@@ -72,10 +75,10 @@ interface ScheduledEnd {
   readonly end: 'success' | 'failure';
 }
 
-/** The row of a breaker after all ends of a transaction, and what follows from its changes of state. */
+/** A breaker after all ends of a transaction, and what follows from its changes of state. */
 interface BreakerUpdate {
-  readonly row: Row;
-  readonly transitions: readonly Row[];
+  readonly breaker: BreakerRow;
+  readonly transitions: readonly TransitionDraft[];
   readonly signals: readonly SignalDraft[];
   readonly followers: readonly Followers[];
 }
@@ -86,7 +89,7 @@ function applyEnds(
   now: Timestamp,
 ): BreakerUpdate {
   const ends = all.filter(({ job }) => toBreakerKey(job) === toBreakerKey(before));
-  const transitions: Row[] = [];
+  const transitions: TransitionDraft[] = [];
   const signals: SignalDraft[] = [];
   const followers: Followers[] = [];
   let breaker = before;
@@ -94,7 +97,7 @@ function applyEnds(
     const { state, failureCount, reason } = applyEnd(breaker, end);
     if (reason !== undefined) {
       const counted = { ...breaker, failureCount };
-      transitions.push(toTransitionRow(counted, { to: state, reason, jobId: job.id }));
+      transitions.push(draftTransition(counted, { toState: state, reason, jobId: job.id }));
       const signal = toSignal(counted, state, job);
       signals.push(signal);
       const followed = closing.followBreaker?.(signal);
@@ -109,19 +112,7 @@ function applyEnds(
       openedAt: findOpenedAt(breaker, state, reason !== undefined, now),
     };
   }
-  return {
-    row: {
-      ...toBreakerKeyRow(breaker),
-      state: breaker.state,
-      failure_count: breaker.failureCount,
-      opened_at: breaker.openedAt,
-      last_failure_at: breaker.lastFailureAt,
-      last_job_id: breaker.lastJobId,
-    },
-    transitions,
-    signals,
-    followers,
-  };
+  return { breaker, transitions, signals, followers };
 }
 
 function findOpenedAt(
@@ -171,32 +162,22 @@ function toSignal(breaker: BreakerRow, state: BreakerState, job?: Closing['job']
 export async function resetBreakers(tx: Transaction, filter: BreakerFilter): Promise<BreakerRow[]> {
   const { dialect } = tx;
   const where = new WhereClause().equals({ plugin: filter.plugin, command: filter.command });
-  const table = dialect.table('circuit_breakers');
-  const rows = await tx.run(
-    `select * from ${table} where ${where.text} and (state <> 'closed' or failure_count > 0)
+  const reset = await readRows(
+    tx,
+    breakerTable,
+    `where ${where.text} and (state <> 'closed' or failure_count > 0)
       order by plugin, command ${dialect.forUpdate}`,
     where.values,
   );
-  const reset = rows.map(toBreaker);
+  const closed = { state: 'closed', failureCount: 0, openedAt: null } as const;
   await tx.each(
     writeBreakerEnd,
-    reset.map((breaker) => ({
-      ...toBreakerKeyRow(breaker),
-      state: 'closed',
-      failure_count: 0,
-      opened_at: null,
-      last_failure_at: breaker.lastFailureAt,
-      last_job_id: breaker.lastJobId,
-    })),
+    reset.map((breaker) => ({ ...breaker, ...closed })),
   );
+  const change = { toState: 'closed', reason: 'manual_reset', jobId: null } as const;
   tx.send(
     insertTransition,
-    reset.map((breaker) =>
-      toTransitionRow(
-        { ...breaker, failureCount: 0 },
-        { to: 'closed', reason: 'manual_reset', jobId: null },
-      ),
-    ),
+    reset.map((breaker) => draftTransition({ ...breaker, failureCount: 0 }, change)),
   );
   insertSignals(
     tx,
@@ -207,12 +188,8 @@ export async function resetBreakers(tx: Transaction, filter: BreakerFilter): Pro
 
 export async function listBreakers(session: Session, filter: BreakerFilter): Promise<BreakerRow[]> {
   const where = new WhereClause().equals({ plugin: filter.plugin, command: filter.command });
-  const rows = await session.run(
-    `select * from ${session.dialect.table('circuit_breakers')} where ${where.text}
-      order by plugin, command`,
-    where.values,
-  );
-  return rows.map(toBreaker);
+  const rest = `where ${where.text} order by plugin, command`;
+  return await readRows(session, breakerTable, rest, where.values);
 }
 
 /** Lists changes of state, newest first. */
@@ -233,7 +210,7 @@ export async function listTransitions(
         limit,
       ])
     : session.run(latest, [...where.values, limit]));
-  return rows.map(toTransition);
+  return rows.map(transitionTable.decode);
 }
 
 /** Counts the plugins that have a breaker that isn't closed. */
@@ -245,23 +222,13 @@ export async function countOpenBreakers(session: Session): Promise<number> {
   return int(row ?? {}, 'plugins');
 }
 
-export interface BreakerKey {
-  readonly plugin: string;
-  readonly command: string;
-}
+export type BreakerKey = Pick<BreakerRow, 'plugin' | 'command'>;
 
 export function toBreakerKey({ plugin, command }: BreakerKey): string {
   return `${plugin}/${command}`;
 }
 
-export function toBreakerKeyRow({ plugin, command }: BreakerKey): Row {
-  return { plugin, command };
-}
-
-export const breakerKeyColumns = { plugin: 'text', command: 'text' } as const;
-
-export const lockBreaker = defineRows({
-  columns: breakerKeyColumns,
+export const lockBreaker = defineRowsOf(breakerTable, ['plugin', 'command'], {
   sql: (r, d) =>
     `select q.* from ${r.lateral(
       `select b.* from ${d.table('circuit_breakers')} b where b.plugin = ${r('plugin')}
@@ -269,15 +236,17 @@ export const lockBreaker = defineRows({
     )}`,
 });
 
-const writeBreakerEnd = defineRows({
-  columns: {
-    ...breakerKeyColumns,
-    state: 'text',
-    failure_count: 'int',
-    opened_at: 'text',
-    last_failure_at: 'text',
-    last_job_id: 'text',
-  },
+const ended = [
+  'plugin',
+  'command',
+  'state',
+  'failureCount',
+  'openedAt',
+  'lastFailureAt',
+  'lastJobId',
+] as const;
+
+const writeBreakerEnd = defineRowsOf(breakerTable, ended, {
   sql: (r, d) => `update ${d.table('circuit_breakers')} set state = ${r('state')},
       failure_count = ${r('failure_count')}, opened_at = ${r('opened_at')},
       last_failure_at = ${r('last_failure_at')}, last_job_id = ${r('last_job_id')},
@@ -285,67 +254,25 @@ const writeBreakerEnd = defineRows({
     where circuit_breakers.plugin = ${r('plugin')} and circuit_breakers.command = ${r('command')}`,
 });
 
-export const insertTransition = defineRows({
-  columns: {
-    ...breakerKeyColumns,
-    id: 'text',
-    from_state: 'text',
-    to_state: 'text',
-    failure_count: 'int',
-    reason: 'text',
-    job_id: 'text',
-  },
-  sql: (r, d) => `insert into ${d.table('circuit_breaker_transitions')}
-    (id, plugin, command, from_state, to_state, failure_count, reason, job_id, created_at)
-    select ${r('id')}, ${r('plugin')}, ${r('command')}, ${r('from_state')}, ${r('to_state')},
-      ${r('failure_count')}, ${r('reason')}, ${r('job_id')}, ${d.now} ${r.from}
-    where true`,
+export const insertTransition = defineInsert(transitionTable, {
+  properties: [
+    'id',
+    'plugin',
+    'command',
+    'fromState',
+    'toState',
+    'failureCount',
+    'reason',
+    'jobId',
+  ],
+  sql: (_, d) => ({ createdAt: d.now }),
 });
 
-interface TransitionDraft {
-  readonly to: BreakerState;
-  readonly reason: TransitionRow['reason'];
-  readonly jobId: string | null;
-}
+type TransitionDraft = Omit<TransitionRow, 'createdAt'>;
 
-export function toTransitionRow(from: BreakerRow, { to, reason, jobId }: TransitionDraft): Row {
-  return {
-    ...toBreakerKeyRow(from),
-    id: makeId(),
-    from_state: from.state,
-    to_state: to,
-    failure_count: from.failureCount,
-    reason,
-    job_id: jobId,
-  };
-}
-
-export function toBreaker(row: Row): BreakerRow {
-  return {
-    plugin: text(row, 'plugin'),
-    command: text(row, 'command'),
-    state: text(row, 'state') as BreakerState,
-    failureCount: int(row, 'failure_count'),
-    openedAt: textOrNull(row, 'opened_at'),
-    lastFailureAt: textOrNull(row, 'last_failure_at'),
-    lastJobId: textOrNull(row, 'last_job_id'),
-    probeJobId: textOrNull(row, 'probe_job_id'),
-    threshold: int(row, 'threshold'),
-    resetAfterMs: int(row, 'reset_after_ms'),
-    updatedAt: text(row, 'updated_at'),
-  };
-}
-
-function toTransition(row: Row): TransitionRow {
-  return {
-    id: text(row, 'id'),
-    plugin: text(row, 'plugin'),
-    command: text(row, 'command'),
-    fromState: textOrNull(row, 'from_state') as BreakerState | null,
-    toState: text(row, 'to_state') as BreakerState,
-    failureCount: int(row, 'failure_count'),
-    reason: text(row, 'reason') as TransitionRow['reason'],
-    jobId: textOrNull(row, 'job_id'),
-    createdAt: text(row, 'created_at'),
-  };
+export function draftTransition(
+  { plugin, command, state: fromState, failureCount }: BreakerRow,
+  change: Pick<TransitionRow, 'toState' | 'reason' | 'jobId'>,
+): TransitionDraft {
+  return { id: makeId(), plugin, command, fromState, failureCount, ...change };
 }

@@ -1,4 +1,5 @@
-import { fromTimestamp, type Timestamp } from '../base/clock.ts';
+import { fromTimestamp } from '../base/clock.ts';
+import { columnOf, table, type RowOf } from '../ledger/table.ts';
 
 export const breakerStates = ['closed', 'open', 'half_open'] as const;
 export type BreakerState = (typeof breakerStates)[number];
@@ -10,33 +11,37 @@ export interface BreakerFilter {
   readonly command?: string;
 }
 
-/** The circuit breaker of a command of a plugin. It holds back schedules after failures in a row. */
-export interface BreakerRow {
-  readonly plugin: string;
-  readonly command: string;
-  readonly state: BreakerState;
-  readonly failureCount: number;
-  readonly openedAt: Timestamp | null;
-  readonly lastFailureAt: Timestamp | null;
-  readonly lastJobId: string | null;
-  readonly probeJobId: string | null;
-  readonly threshold: number;
-  readonly resetAfterMs: number;
-  readonly updatedAt: Timestamp;
-}
+/** The circuit breakers of commands of plugins. They hold back schedules after failures in a row. */
+export const breakerTable = table('circuit_breakers', {
+  plugin: 'text',
+  command: 'text',
+  state: columnOf<BreakerState>('text'),
+  failureCount: 'int',
+  openedAt: 'time?',
+  lastFailureAt: 'time?',
+  lastJobId: 'text?',
+  probeJobId: 'text?',
+  threshold: 'int',
+  resetAfterMs: 'int',
+  updatedAt: 'time',
+});
 
-/** A change of state of a breaker. */
-export interface TransitionRow {
-  readonly id: string;
-  readonly plugin: string;
-  readonly command: string;
-  readonly fromState: BreakerState | null;
-  readonly toState: BreakerState;
-  readonly failureCount: number;
-  readonly reason: TransitionReason;
-  readonly jobId: string | null;
-  readonly createdAt: Timestamp;
-}
+export type BreakerRow = RowOf<typeof breakerTable>;
+
+/** The changes of state of breakers. */
+export const transitionTable = table('circuit_breaker_transitions', {
+  id: 'text',
+  plugin: 'text',
+  command: 'text',
+  fromState: columnOf<BreakerState | null>('text?'),
+  toState: columnOf<BreakerState>('text'),
+  failureCount: 'int',
+  reason: columnOf<TransitionReason>('text'),
+  jobId: 'text?',
+  createdAt: 'time',
+});
+
+export type TransitionRow = RowOf<typeof transitionTable>;
 
 /** The part of a breaker that decides whether a job may start. */
 export interface BreakerFacts {

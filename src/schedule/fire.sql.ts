@@ -1,23 +1,29 @@
 import { fromTimestamp } from '../base/clock.ts';
 import type { JobDraft } from '../job/job.ts';
-import { permitStart, toBreakerFacts, type BreakerFacts, type BreakerRow } from './breaker.ts';
+import {
+  breakerTable,
+  permitStart,
+  toBreakerFacts,
+  type BreakerFacts,
+  type BreakerRow,
+} from './breaker.ts';
 import { decideOverlap, type SkipReason } from './schedule.ts';
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
-import type { FireRequest, FireResult, Firing, NextDue, ScheduleKey } from './types.ts';
+import { defineInsert, defineRowsOf } from '../ledger/insert.ts';
+import type { RowOf } from '../ledger/table.ts';
 import {
-  breakerKeyColumns,
-  insertTransition,
-  lockBreaker,
-  toBreaker,
-  toBreakerKey,
-  toBreakerKeyRow,
-  toTransitionRow,
-  type BreakerKey,
-} from './breaker.sql.ts';
+  scheduleTable,
+  type FireRequest,
+  type FireResult,
+  type Firing,
+  type NextDue,
+  type ScheduleKey,
+} from './types.ts';
+import { draftTransition, insertTransition, lockBreaker, toBreakerKey } from './breaker.sql.ts';
 import { enqueueJobs } from '../job/enqueue.sql.ts';
 import { cancelJob } from '../job/bulk.sql.ts';
-import { int, text, textOrNull } from '../ledger/row.ts';
-import { sortByKey, scheduleKeyColumns, toScheduleKeyRow } from './schedule.sql.ts';
+import { int, text } from '../ledger/row.ts';
+import { sortByKey } from './schedule.sql.ts';
 
 /**
  * Handles due times. It locks the row of each schedule and checks that it hasn't changed since it was
@@ -51,13 +57,16 @@ export async function fireSchedules(tx: Transaction, request: FireRequest): Prom
   return request.firings.flatMap(({ due }) => results.get(keyOf(due)) ?? []);
 }
 
-interface LockedSchedule {
-  readonly generation: string;
-  readonly seq: number;
-  readonly status: string;
-  readonly dueAt: string | null;
-  readonly lastJobId: string | null;
-}
+const lockedSchedules = scheduleTable.pick(
+  'plugin',
+  'scheduleId',
+  'generation',
+  'seq',
+  'status',
+  'nextDueAt',
+  'lastJobId',
+);
+type LockedSchedule = RowOf<typeof lockedSchedules>;
 
 type KeyedFiring = Firing & ScheduleKey;
 
@@ -79,7 +88,7 @@ function findChangedRow(
 ): FireResult | undefined {
   const { due, act } = firing;
   if (row !== undefined && row.status === 'active' && row.generation === due.generation) {
-    if (row.seq === due.seq && row.dueAt === due.dueAt) return undefined;
+    if (row.seq === due.seq && row.nextDueAt === due.dueAt) return undefined;
   }
   const jobs = act.kind === 'fire' ? act.jobs.map(({ id }) => id) : [];
   // A probe fires only the first job.
@@ -164,19 +173,8 @@ async function lockSchedules(
   tx: Transaction,
   keys: readonly ScheduleKey[],
 ): Promise<Map<string, LockedSchedule>> {
-  const rows = await tx.each(lockSchedule, keys.map(toScheduleKeyRow));
-  return new Map(
-    rows.map((row) => [
-      keyOfRow(row),
-      {
-        generation: text(row, 'generation'),
-        seq: int(row, 'seq'),
-        status: text(row, 'status'),
-        dueAt: textOrNull(row, 'next_due_at'),
-        lastJobId: textOrNull(row, 'last_job_id'),
-      },
-    ]),
-  );
+  const rows = (await tx.each(lockSchedule, keys)).map(lockedSchedules.decode);
+  return new Map(rows.map((row) => [keyOf(row), row]));
 }
 
 /**
@@ -187,7 +185,7 @@ async function readOutstanding(
   tx: Transaction,
   firings: readonly KeyedFiring[],
 ): Promise<Map<string, string[]>> {
-  const open = await tx.each(selectOutstanding, firings.map(toScheduleKeyRow));
+  const open = await tx.each(selectOutstanding, firings);
   const cancelling = new Set(firings.filter(mayCancel).map(keyOf));
   const isCancelled = (row: Row): boolean => cancelling.has(keyOfRow(row));
   const seqs = open.filter(isCancelled).map((row) => int(row, 'seq'));
@@ -207,18 +205,15 @@ function keyOfRow(row: Row): string {
   return keyOf({ plugin: text(row, 'plugin'), scheduleId: text(row, 'schedule_id') });
 }
 
-const lockSchedule = defineRows({
-  columns: scheduleKeyColumns,
+const lockSchedule = defineRowsOf(scheduleTable, ['plugin', 'scheduleId'], {
   sql: (r, d) =>
     `select q.* from ${r.lateral(
-      `select s.plugin, s.schedule_id, s.generation, s.seq, s.status, s.next_due_at, s.last_job_id
-      from ${d.table('schedules')} s where s.plugin = ${r('plugin')}
+      `select ${lockedSchedules.columns('s')} from ${d.table('schedules')} s where s.plugin = ${r('plugin')}
         and s.schedule_id = ${r('schedule_id')} ${d.forUpdate}`,
     )}`,
 });
 
-const selectOutstanding = defineRows({
-  columns: scheduleKeyColumns,
+const selectOutstanding = defineRowsOf(scheduleTable, ['plugin', 'scheduleId'], {
   sql: (r, d) =>
     `select q.* from ${r.lateral(
       `select j.plugin, j.schedule_id, j.id, j.seq from ${d.table('job_queue')} j
@@ -238,7 +233,8 @@ const lockJobs = defineRows({
 
 const updateSchedules = defineRows({
   columns: {
-    ...scheduleKeyColumns,
+    plugin: 'text',
+    schedule_id: 'text',
     steps: 'int',
     next_slot_at: 'text',
     next_due_at: 'text',
@@ -270,7 +266,8 @@ function toScheduleUpdate({ firing, jobs, reason }: FiringDecision, now: string)
   const { act } = firing;
   const next = reason === undefined ? firing.next : firing.nextIfSkipped;
   return {
-    ...toScheduleKeyRow(firing),
+    plugin: firing.plugin,
+    schedule_id: firing.scheduleId,
     steps: act.kind === 'wait' ? 0 : Math.max(1, jobs.length),
     next_slot_at: next?.slotAt ?? null,
     next_due_at: next?.dueAt ?? null,
@@ -280,10 +277,7 @@ function toScheduleUpdate({ firing, jobs, reason }: FiringDecision, now: string)
   };
 }
 
-interface BreakerSettings extends BreakerKey {
-  readonly threshold: number;
-  readonly resetAfterMs: number;
-}
+type BreakerSettings = Pick<BreakerRow, 'plugin' | 'command' | 'threshold' | 'resetAfterMs'>;
 
 interface LockedBreaker extends BreakerRow {
   readonly facts: BreakerFacts;
@@ -304,10 +298,11 @@ async function lockBreakers(
 ): Promise<Breakers> {
   const settings = new Map(wanted.map((one) => [toBreakerKey(one), one]));
   const sorted = [...settings].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, one]) => one);
-  const known = (await tx.each(lockBreaker, sorted.map(toBreakerKeyRow))).map(toBreaker);
+  const known = (await tx.each(lockBreaker, sorted)).map(breakerTable.decode);
   const byKey = new Map(known.map((row) => [toBreakerKey(row), row]));
   const changed = sorted.filter((one) => !hasSettings(byKey.get(toBreakerKey(one)), one));
-  for (const row of (await tx.each(upsertSettings, changed.map(toSettingsRow))).map(toBreaker)) {
+  const updated = await tx.each(upsertSettings, changed);
+  for (const row of updated.map(breakerTable.decode)) {
     byKey.set(toBreakerKey(row), row);
   }
   const rows = [...byKey.values()];
@@ -337,13 +332,13 @@ async function writeProbes(tx: Transaction, { probes }: Breakers): Promise<void>
   if (probes.size === 0) return;
   await tx.each(
     writeProbe,
-    [...probes].map(([breaker, jobId]) => ({ ...toBreakerKeyRow(breaker), probe_job_id: jobId })),
+    [...probes].map(([breaker, probeJobId]) => ({ ...breaker, probeJobId })),
   );
   const opened = [...probes].filter(([breaker]) => breaker.state === 'open');
   tx.send(
     insertTransition,
     opened.map(([breaker, jobId]) =>
-      toTransitionRow(breaker, { to: 'half_open', reason: 'cooldown_elapsed', jobId }),
+      draftTransition(breaker, { toState: 'half_open', reason: 'cooldown_elapsed', jobId }),
     ),
   );
 }
@@ -356,28 +351,19 @@ async function findOpenJobs(tx: Transaction, ids: readonly string[]): Promise<Se
   return new Set(rows.map((row) => text(row, 'id')));
 }
 
-function toSettingsRow({ plugin, command, threshold, resetAfterMs }: BreakerSettings): Row {
-  return { plugin, command, threshold, reset_after_ms: resetAfterMs };
-}
-
 /** Most breakers have their settings already, and a read is cheaper than a write. */
 function hasSettings(row: BreakerRow | undefined, settings: BreakerSettings): boolean {
   return row?.threshold === settings.threshold && row.resetAfterMs === settings.resetAfterMs;
 }
 
-const upsertSettings = defineRows({
-  columns: { ...breakerKeyColumns, threshold: 'int', reset_after_ms: 'int' },
-  sql: (r, d) => `insert into ${d.table('circuit_breakers')} as b
-    (plugin, command, state, threshold, reset_after_ms, updated_at)
-    select ${r('plugin')}, ${r('command')}, 'closed', ${r('threshold')}, ${r('reset_after_ms')},
-      ${d.now} ${r.from}
-    where true on conflict (plugin, command) do update
-      set threshold = excluded.threshold, reset_after_ms = excluded.reset_after_ms
-    returning *`,
+const upsertSettings = defineInsert(breakerTable, {
+  properties: ['plugin', 'command', 'threshold', 'resetAfterMs'],
+  sql: (_, d) => ({ state: `'closed'`, updatedAt: d.now }),
+  rest: `on conflict (plugin, command) do update set threshold = excluded.threshold,
+    reset_after_ms = excluded.reset_after_ms returning *`,
 });
 
-const writeProbe = defineRows({
-  columns: { ...breakerKeyColumns, probe_job_id: 'text' },
+const writeProbe = defineRowsOf(breakerTable, ['plugin', 'command', 'probeJobId'], {
   sql: (r, d) => `update ${d.table('circuit_breakers')} set state = 'half_open',
       probe_job_id = ${r('probe_job_id')}, updated_at = ${d.now} ${r.from}
     where circuit_breakers.plugin = ${r('plugin')} and circuit_breakers.command = ${r('command')}`,

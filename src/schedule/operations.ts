@@ -1,4 +1,5 @@
 import { compact } from '../base/json.ts';
+import { showRow } from '../base/show-row.ts';
 import * as z from 'zod';
 import { fromTimestamp, toTimestamp } from '../base/clock.ts';
 import { makeYield } from '../base/timer.ts';
@@ -333,24 +334,12 @@ async function showSchedules(
 function showSchedule(facts: ScheduleFacts): z.output<typeof scheduleShape> {
   const { row } = facts;
   const holds = listScheduleHolds(facts);
-  return {
-    plugin: row.plugin,
-    schedule_id: row.scheduleId,
-    command: row.command,
-    mode: row.mode,
-    timing: row.timing,
-    timezone: row.timezone,
-    status: row.status,
+  return showRow(scheduleShape, row, {
     reason: row.reason ?? (facts.isDefinedElsewhere ? 'other_definition' : null),
     next_run_at: row.status === 'active' ? row.nextDueAt : null,
     next_start_at: computeNextStart(facts, holds),
     held_by: describeHold(holds),
-    last_fired_at: row.lastFiredAt,
-    last_job_id: row.lastJobId,
-    last_job_status: row.lastJobStatus,
-    last_skipped_at: row.lastSkippedAt,
-    last_skip_reason: row.lastSkipReason,
-  };
+  });
 }
 
 function describeHold([first]: readonly ScheduleHold[]) {

@@ -1,17 +1,17 @@
-import type { ScheduleMode } from './schedule.ts';
-import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
-import type {
-  DueResult,
-  DueRequest,
-  DueSchedule,
-  PauseRequest,
-  ScheduleDraft,
-  ScheduleFilter,
-  ScheduleKey,
-  ScheduleRow,
-  ScheduleStatus,
+import type { Row, Session, Transaction } from '../ledger/dialect.ts';
+import { defineInsert, defineRowsOf } from '../ledger/insert.ts';
+import {
+  scheduleTable,
+  type DueResult,
+  type DueRequest,
+  type DueSchedule,
+  type PauseRequest,
+  type ScheduleDraft,
+  type ScheduleFilter,
+  type ScheduleKey,
+  type ScheduleRow,
 } from './types.ts';
-import { int, text, textOrNull } from '../ledger/row.ts';
+import { text, textOrNull } from '../ledger/row.ts';
 import { WhereClause } from '../ledger/where.ts';
 
 /** Inserts schedules, and updates rows whose definition changed. */
@@ -27,7 +27,7 @@ export async function retireSchedules(
   tx: Transaction,
   keys: readonly ScheduleKey[],
 ): Promise<void> {
-  await tx.each(retireRow, sortByKey(keys).map(toScheduleKeyRow));
+  await tx.each(retireRow, sortByKey(keys));
 }
 
 /** Lists a page of schedules that are due, the earliest first. */
@@ -41,8 +41,7 @@ export async function listDueSchedules(session: Session, request: DueRequest): P
     where.and(row, dueAt, plugin, scheduleId);
   }
   const due = await session.run(
-    `select s.plugin, s.schedule_id, s.generation, s.seq, s.next_slot_at, s.next_due_at,
-        s.last_job_id, j.id as found, j.completed_at
+    `select s.*, j.id as found, j.completed_at
       from ${table} s left join ${dialect.table('job_queue')} j on j.id = s.last_job_id
       where ${where.text} order by s.next_due_at, s.plugin, s.schedule_id
       limit ?`,
@@ -78,7 +77,10 @@ export async function listSchedules(
       where ${where.text} order by s.plugin, s.schedule_id limit ?`,
     [...where.values, limit],
   );
-  return rows.map(toScheduleRow);
+  return rows.map((row) => ({
+    ...scheduleTable.decode(row),
+    lastJobStatus: textOrNull(row, 'last_job_status'),
+  }));
 }
 
 /** Pauses or resumes a schedule. Returns whether that changed anything. */
@@ -113,8 +115,6 @@ export async function pauseSchedule(tx: Transaction, request: PauseRequest): Pro
   return changed.length > 0;
 }
 
-export const scheduleKeyColumns = { plugin: 'text', schedule_id: 'text' } as const;
-
 /** Sorts by key: a fixed order of locks, so that two hosts can't deadlock. */
 export function sortByKey<Key extends ScheduleKey>(keys: readonly Key[]): Key[] {
   return keys.toSorted((a, b) =>
@@ -122,126 +122,93 @@ export function sortByKey<Key extends ScheduleKey>(keys: readonly Key[]): Key[] 
   );
 }
 
-export function toScheduleKeyRow({ plugin, scheduleId }: ScheduleKey): Row {
-  return { plugin, schedule_id: scheduleId };
-}
-
-const draftColumns = {
-  ...scheduleKeyColumns,
-  command: 'text',
-  mode: 'text',
-  timing: 'text',
-  timezone: 'text',
-  generation: 'text',
-  status: 'text',
-  reason: 'text',
-  next_slot_at: 'text',
-  next_due_at: 'text',
-  seen_at: 'text',
-} as const;
-
 /**
  * A row of the same generation keeps its due time, its seq and its exhaustion. A row of another
  * generation keeps only its seq, so that no slot number is used twice. A pause survives every
  * change. A schedule that was due once and is done isn't repeated because its timezone or a window
  * changes.
  */
-const upsertDraft = defineRows({
-  columns: draftColumns,
-  sql: (r, d) => {
-    // A job that an older generation fired doesn't exhaust this one.
-    const fired = 's.last_fired_at >= s.first_seen_at';
-    const same = ['mode', 'timing', 'command'].map((column) => `s.${column} = excluded.${column}`);
-    const spent = `s.mode in ('at', 'after') and s.next_due_at is null and ${fired}`;
-    const kept = `(s.generation = excluded.generation or ${spent} and ${same.join(' and ')})`;
-    const done = `${kept} and s.next_due_at is null and ${fired}`;
-    const status = `case when excluded.status = 'invalid' then 'invalid'
-      when s.paused_at is not null then 'paused' when ${done} then 'exhausted' else 'active' end`;
-    const reason = `case when excluded.status = 'invalid' then excluded.reason
-      when s.paused_at is not null then 'paused_manual'
-      when ${done} then 'one_shot_exhausted' end`;
-    const keep = (column: string): string =>
-      `case when ${kept} and (s.${column} is not null or ${fired})
-        then s.${column} else excluded.${column} end`;
-    return `insert into ${d.table('schedules')} as s
-      (plugin, schedule_id, command, mode, timing, timezone, generation, status, reason,
-        next_slot_at, next_due_at, first_seen_at, updated_at)
-      select ${r('plugin')}, ${r('schedule_id')}, ${r('command')}, ${r('mode')}, ${r('timing')},
-        ${r('timezone')}, ${r('generation')}, ${r('status')}, ${r('reason')},
-        ${r('next_slot_at')}, ${r('next_due_at')}, ${r('seen_at')}, ${r('seen_at')} ${r.from}
-      where true
-      on conflict (plugin, schedule_id) do update set command = excluded.command,
-        mode = excluded.mode, timing = excluded.timing, timezone = excluded.timezone,
-        generation = excluded.generation, status = ${status}, reason = ${reason},
-        next_slot_at = ${keep('next_slot_at')}, next_due_at = ${keep('next_due_at')},
-        first_seen_at = case when ${kept} then s.first_seen_at else excluded.first_seen_at end,
-        skipped_in_row = case when s.generation = excluded.generation then s.skipped_in_row
-          else 0 end,
-        updated_at = excluded.updated_at
-      where s.generation <> excluded.generation or s.status in ('invalid', 'retired')
-        or s.status <> excluded.status and excluded.status = 'invalid'`;
-  },
+const upsertDraft = defineInsert(scheduleTable, {
+  properties: [
+    'plugin',
+    'scheduleId',
+    'command',
+    'mode',
+    'timing',
+    'timezone',
+    'generation',
+    'status',
+    'reason',
+    'nextSlotAt',
+    'nextDueAt',
+  ],
+  parameters: { seen_at: 'text' },
+  sql: (r) => ({ firstSeenAt: r('seen_at'), updatedAt: r('seen_at') }),
+  rest: writeDraftUpdate(),
 });
 
-function toDraftRow(draft: ScheduleDraft): Row {
-  const { invalid, next } = draft;
+function writeDraftUpdate(): string {
+  // A job that an older generation fired doesn't exhaust this one.
+  const fired = 'schedules.last_fired_at >= schedules.first_seen_at';
+  const same = ['mode', 'timing', 'command'].map(
+    (column) => `schedules.${column} = excluded.${column}`,
+  );
+  const spent = `schedules.mode in ('at', 'after') and schedules.next_due_at is null and ${fired}`;
+  const kept = `(schedules.generation = excluded.generation or ${spent} and ${same.join(' and ')})`;
+  const done = `${kept} and schedules.next_due_at is null and ${fired}`;
+  const status = `case when excluded.status = 'invalid' then 'invalid'
+    when schedules.paused_at is not null then 'paused' when ${done} then 'exhausted'
+    else 'active' end`;
+  const reason = `case when excluded.status = 'invalid' then excluded.reason
+    when schedules.paused_at is not null then 'paused_manual'
+    when ${done} then 'one_shot_exhausted' end`;
+  const keep = (column: string): string =>
+    `case when ${kept} and (schedules.${column} is not null or ${fired})
+      then schedules.${column} else excluded.${column} end`;
+  return `on conflict (plugin, schedule_id) do update set command = excluded.command,
+      mode = excluded.mode, timing = excluded.timing, timezone = excluded.timezone,
+      generation = excluded.generation, status = ${status}, reason = ${reason},
+      next_slot_at = ${keep('next_slot_at')}, next_due_at = ${keep('next_due_at')},
+      first_seen_at = case when ${kept} then schedules.first_seen_at
+        else excluded.first_seen_at end,
+      skipped_in_row = case when schedules.generation = excluded.generation
+        then schedules.skipped_in_row else 0 end,
+      updated_at = excluded.updated_at
+    where schedules.generation <> excluded.generation
+      or schedules.status in ('invalid', 'retired')
+      or schedules.status <> excluded.status and excluded.status = 'invalid'`;
+}
+
+function toDraftRow(draft: ScheduleDraft) {
+  const { invalid, next, seenAt } = draft;
   return {
-    ...toScheduleKeyRow(draft),
-    command: draft.command,
-    mode: draft.mode,
-    timing: draft.timing,
-    timezone: draft.timezone,
-    generation: draft.generation,
-    status: invalid === undefined ? 'active' : 'invalid',
-    reason: invalid ?? null,
-    next_slot_at: next?.slotAt ?? null,
-    next_due_at: next?.dueAt ?? null,
-    seen_at: draft.seenAt,
+    ...draft,
+    status: invalid === undefined ? ('active' as const) : ('invalid' as const),
+    reason: invalid,
+    nextSlotAt: next?.slotAt,
+    nextDueAt: next?.dueAt,
+    seen_at: seenAt,
   };
 }
 
-const retireRow = defineRows({
-  columns: scheduleKeyColumns,
+const retireRow = defineRowsOf(scheduleTable, ['plugin', 'scheduleId'], {
   sql: (r, d) => `update ${d.table('schedules')} set status = 'retired',
       reason = 'not_configured', updated_at = ${d.now} ${r.from}
     where schedules.plugin = ${r('plugin')} and schedules.schedule_id = ${r('schedule_id')}`,
 });
 
 function toDue(row: Row): DueSchedule {
+  const { plugin, scheduleId, generation, seq, lastJobId } = scheduleTable.decode(row);
   const completedAt = textOrNull(row, 'completed_at');
   return {
-    plugin: text(row, 'plugin'),
-    scheduleId: text(row, 'schedule_id'),
-    generation: text(row, 'generation'),
-    seq: int(row, 'seq'),
+    plugin,
+    scheduleId,
+    generation,
+    seq,
     slotAt: text(row, 'next_slot_at'),
     dueAt: text(row, 'next_due_at'),
-    lastJobId: textOrNull(row, 'last_job_id'),
+    lastJobId,
     isLastOpen: row['found'] !== null && completedAt === null,
     lastCompletedAt: completedAt,
-  };
-}
-
-function toScheduleRow(row: Row): ScheduleRow {
-  return {
-    plugin: text(row, 'plugin'),
-    scheduleId: text(row, 'schedule_id'),
-    command: text(row, 'command'),
-    mode: text(row, 'mode') as ScheduleMode,
-    timing: text(row, 'timing'),
-    timezone: text(row, 'timezone'),
-    generation: text(row, 'generation'),
-    seq: int(row, 'seq'),
-    status: text(row, 'status') as ScheduleStatus,
-    reason: textOrNull(row, 'reason'),
-    nextSlotAt: textOrNull(row, 'next_slot_at'),
-    nextDueAt: textOrNull(row, 'next_due_at'),
-    firstSeenAt: text(row, 'first_seen_at'),
-    lastFiredAt: textOrNull(row, 'last_fired_at'),
-    lastJobId: textOrNull(row, 'last_job_id'),
-    lastJobStatus: textOrNull(row, 'last_job_status'),
-    lastSkippedAt: textOrNull(row, 'last_skipped_at'),
-    lastSkipReason: textOrNull(row, 'last_skip_reason'),
-    skippedInRow: int(row, 'skipped_in_row'),
   };
 }

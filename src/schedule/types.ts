@@ -1,5 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { JobDraft, CancelResult } from '../job/job.ts';
+import { columnOf, table, type RowOf } from '../ledger/table.ts';
 import type { OverlapRules, SkipReason, ScheduleMode } from './schedule.ts';
 
 /** The configuration that was loaded last, and the live process that loaded its configuration last. */
@@ -9,10 +10,7 @@ export interface LastLoad {
   readonly liveProcessId: string | undefined;
 }
 
-export interface ScheduleKey {
-  readonly plugin: string;
-  readonly scheduleId: string;
-}
+export type ScheduleKey = Pick<ScheduleRow, 'plugin' | 'scheduleId'>;
 
 /** A due time before and after jitter. */
 export interface NextDue {
@@ -23,12 +21,10 @@ export interface NextDue {
 export const scheduleStatuses = ['active', 'paused', 'exhausted', 'invalid', 'retired'] as const;
 export type ScheduleStatus = (typeof scheduleStatuses)[number];
 
-export interface ScheduleDraft extends ScheduleKey {
-  readonly command: string;
-  readonly mode: ScheduleMode;
-  readonly timing: string;
-  readonly timezone: string;
-  readonly generation: string;
+export interface ScheduleDraft extends Pick<
+  ScheduleRow,
+  'plugin' | 'scheduleId' | 'command' | 'mode' | 'timing' | 'timezone' | 'generation'
+> {
   /** The reason why it can't fire. Undefined if it can. */
   readonly invalid: string | undefined;
   /** Used only if the row or its generation is new. */
@@ -49,12 +45,12 @@ export interface DueResult {
   readonly nextAt: Timestamp | undefined;
 }
 
-export interface DueSchedule extends ScheduleKey {
-  readonly generation: string;
-  readonly seq: number;
+export interface DueSchedule extends Pick<
+  ScheduleRow,
+  'plugin' | 'scheduleId' | 'generation' | 'seq' | 'lastJobId'
+> {
   readonly slotAt: Timestamp;
   readonly dueAt: Timestamp;
-  readonly lastJobId: string | null;
   /** Its last job exists and is open. */
   readonly isLastOpen: boolean;
   readonly lastCompletedAt: Timestamp | null;
@@ -109,25 +105,31 @@ export interface ScheduleFilter {
   readonly limit: number;
 }
 
-export interface ScheduleRow extends ScheduleKey {
-  readonly command: string;
-  readonly mode: ScheduleMode;
-  readonly timing: string;
-  readonly timezone: string;
-  readonly generation: string;
-  readonly seq: number;
-  readonly status: ScheduleStatus;
-  readonly reason: string | null;
-  readonly nextSlotAt: Timestamp | null;
-  readonly nextDueAt: Timestamp | null;
-  readonly firstSeenAt: Timestamp;
-  readonly lastFiredAt: Timestamp | null;
-  readonly lastJobId: string | null;
-  readonly lastJobStatus: string | null;
-  readonly lastSkippedAt: Timestamp | null;
-  readonly lastSkipReason: string | null;
+export const scheduleTable = table('schedules', {
+  plugin: 'text',
+  scheduleId: 'text',
+  command: 'text',
+  mode: columnOf<ScheduleMode>('text'),
+  timing: 'text',
+  timezone: 'text',
+  generation: 'text',
+  seq: 'int',
+  status: columnOf<ScheduleStatus>('text'),
+  reason: 'text?',
+  nextSlotAt: 'time?',
+  nextDueAt: 'time?',
+  firstSeenAt: 'time',
+  lastFiredAt: 'time?',
+  lastJobId: 'text?',
+  lastSkippedAt: 'time?',
+  lastSkipReason: 'text?',
   /** Due times without a job since the last one with a job, or since the schedule was changed. */
-  readonly skippedInRow: number;
+  skippedInRow: 'int',
+  updatedAt: 'time',
+});
+
+export interface ScheduleRow extends Omit<RowOf<typeof scheduleTable>, 'updatedAt'> {
+  readonly lastJobStatus: string | null;
 }
 
 /**
