@@ -1,27 +1,31 @@
-import type { Row, Session, Transaction } from '../ledger/dialect.ts';
-import type { Timestamp } from '../base/clock.ts';
-import { int, text } from '../ledger/row.ts';
+import type { Session, Transaction } from '../ledger/dialect.ts';
+import { insertRow } from '../ledger/insert.ts';
+import { readRows } from '../ledger/row.ts';
+import { columnOf, table, type RowOf } from '../ledger/table.ts';
 import { WhereClause } from '../ledger/where.ts';
 
-/** A configuration that a process starts to use. */
-export interface SnapshotDraft {
-  readonly id: string;
-  readonly hash: string;
+const snapshotTable = table('config_snapshots', {
+  id: 'text',
+  hash: 'text',
   /** JSON text without secrets. */
-  readonly config: string;
+  config: 'text',
   /** JSON text: the fingerprint of each plugin. */
-  readonly plugins: string;
-  readonly reason: 'start' | 'reload';
-  readonly generation: number;
-  readonly processId: string;
-}
+  plugins: 'text',
+  reason: columnOf<'start' | 'reload'>('text'),
+  generation: 'int',
+  processId: 'text',
+  /** False for snapshots of older programs, which may contain secrets. */
+  masked: 'flag',
+  createdAt: 'time',
+  lastUsedAt: 'time',
+});
+
+export type ConfigSnapshot = Omit<RowOf<typeof snapshotTable>, 'masked'>;
+
+/** A configuration that a process starts to use. */
+export type SnapshotDraft = Omit<ConfigSnapshot, 'createdAt' | 'lastUsedAt'>;
 
 export type SnapshotText = Pick<SnapshotDraft, 'id' | 'config'>;
-
-export interface ConfigSnapshot extends SnapshotDraft {
-  readonly createdAt: Timestamp;
-  readonly lastUsedAt: Timestamp;
-}
 
 /** The last row of a page of snapshots. */
 export interface SnapshotPosition {
@@ -30,21 +34,9 @@ export interface SnapshotPosition {
 }
 
 export async function recordSnapshot(tx: Transaction, draft: SnapshotDraft): Promise<void> {
-  const { dialect } = tx;
-  await tx.run(
-    `insert into ${dialect.table('config_snapshots')}
-      (id, hash, config, plugins, reason, generation, process_id, masked, created_at, last_used_at)
-      values (?, ?, ?, ?, ?, ?, ?, 1, ${dialect.now}, ${dialect.now}) on conflict (id) do nothing`,
-    [
-      draft.id,
-      draft.hash,
-      draft.config,
-      draft.plugins,
-      draft.reason,
-      draft.generation,
-      draft.processId,
-    ],
-  );
+  const now = { sql: tx.dialect.now };
+  const row = { ...draft, masked: true, createdAt: now, lastUsedAt: now };
+  await insertRow(tx, snapshotTable, row, 'on conflict (id) do nothing');
 }
 
 /** Notes that jobs are claimed with this snapshot, so that it isn't pruned before them. */
@@ -60,11 +52,8 @@ export async function findSnapshot(
   session: Session,
   id: string,
 ): Promise<ConfigSnapshot | undefined> {
-  const [row] = await session.run(
-    `select * from ${session.dialect.table('config_snapshots')} where id = ?`,
-    [id],
-  );
-  return row === undefined ? undefined : toSnapshot(row);
+  const [snapshot] = await readRows(session, snapshotTable, 'where id = ?', [id]);
+  return snapshot;
 }
 
 /** Lists snapshots, newest first, from those before `before`. */
@@ -75,22 +64,14 @@ export async function listSnapshots(
 ): Promise<ConfigSnapshot[]> {
   const where = new WhereClause();
   if (before !== undefined) where.and('(created_at, id) < (?, ?)', before.createdAt, before.id);
-  const rows = await session.run(
-    `select * from ${session.dialect.table('config_snapshots')} where ${where.text}
-      order by created_at desc, id desc limit ?`,
-    [...where.values, limit],
-  );
-  return rows.map(toSnapshot);
+  const rest = `where ${where.text} order by created_at desc, id desc limit ?`;
+  return await readRows(session, snapshotTable, rest, [...where.values, limit]);
 }
 
 /** Lists snapshots of older programs, which may contain secrets. */
 export async function listUnmasked(session: Session, limit: number): Promise<SnapshotText[]> {
-  const rows = await session.run(
-    `select id, config from ${session.dialect.table('config_snapshots')}
-      where masked = 0 order by id limit ?`,
-    [limit],
-  );
-  return rows.map((row) => ({ id: text(row, 'id'), config: text(row, 'config') }));
+  const texts = snapshotTable.pick('id', 'config');
+  return await readRows(session, texts, 'where masked = 0 order by id limit ?', [limit]);
 }
 
 export async function maskSnapshots(
@@ -103,18 +84,4 @@ export async function maskSnapshots(
       [config, id],
     );
   }
-}
-
-function toSnapshot(row: Row): ConfigSnapshot {
-  return {
-    id: text(row, 'id'),
-    hash: text(row, 'hash'),
-    config: text(row, 'config'),
-    plugins: text(row, 'plugins'),
-    reason: text(row, 'reason') as ConfigSnapshot['reason'],
-    generation: int(row, 'generation'),
-    processId: text(row, 'process_id'),
-    createdAt: text(row, 'created_at'),
-    lastUsedAt: text(row, 'last_used_at'),
-  };
 }

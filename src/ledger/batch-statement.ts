@@ -11,17 +11,19 @@ interface StatementRun {
 type BoundRow = Readonly<Record<string, unknown>>;
 
 export function toRuns<R>(
-  { columns, key }: RowsStatement<R>,
+  statement: RowsStatement<R>,
   rows: readonly NoInfer<R>[],
 ): StatementRun[] {
   const bound = rows as readonly BoundRow[];
+  const { columns, key } = statement;
   if (key === undefined) return bound.map((row) => ({ row, keys: [null] }));
-  const otherColumns = Object.keys(columns).filter((column) => column !== key);
+  const others = Object.keys(columns).filter((column) => column !== key);
+  const otherProperties = others.map((column) => toProperty(statement, column));
   const runs: StatementRun[] = [];
   for (const row of bound) {
-    const own = toValue(row[key]);
+    const own = toValue(row[toProperty(statement, key)]);
     const last = runs.at(-1);
-    const isSameRun = otherColumns.every((column) => last?.row[column] === row[column]);
+    const isSameRun = otherProperties.every((property) => last?.row[property] === row[property]);
     if (isSameRun && last !== undefined) last.keys.push(own);
     else runs.push({ row, keys: [own] });
   }

@@ -94,12 +94,19 @@ export function defineInsert<
 }
 
 /** Defines a statement over rows that have properties of the table. Its SQL names their columns. */
-export function defineRowsOf<C extends TableColumns, P extends keyof C & string>(
+export function defineRowsOf<
+  C extends TableColumns,
+  P extends keyof C & string,
+  Q extends string = never,
+>(
   table: TableDeclaration<TableName, C>,
   properties: readonly P[],
-  statement: Pick<RowsStatement, 'key' | 'returns' | 'sql'>,
-): RowsStatement<BatchRow<C, P, never>> {
-  return { ...bindProperties(table, properties), ...statement };
+  {
+    parameters,
+    ...statement
+  }: Pick<RowsStatement, 'key' | 'returns' | 'sql'> & Pick<InsertDefinition<C, P, Q>, 'parameters'>,
+): RowsStatement<BatchRow<C, P, Q>> {
+  return { ...bindProperties(table, properties, parameters), ...statement };
 }
 
 function bindProperties(

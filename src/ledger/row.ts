@@ -7,14 +7,17 @@ import {
   type TableColumns,
 } from './table.ts';
 
-/** Reads whole rows of a table. `rest` starts with `where` or `order by`. */
+/** Reads rows of a table. `rest` starts with `where` or `order by`. */
 export async function readRows<C extends TableColumns>(
   session: Session,
-  { name, decode }: TableDeclaration<TableName, C>,
+  { name, columns, decode }: TableDeclaration<TableName, C>,
   rest: string,
   values: readonly Value[] = [],
 ): Promise<RowOfColumns<C>[]> {
-  const rows = await session.run(`select * from ${session.dialect.table(name)} ${rest}`, values);
+  const rows = await session.run(
+    `select ${columns()} from ${session.dialect.table(name)} ${rest}`,
+    values,
+  );
   return rows.map((row) => decode(row));
 }
 

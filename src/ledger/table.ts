@@ -12,6 +12,7 @@ export function table<const Name extends string, const C extends TableColumns>(
   return {
     name,
     fields: new Map(fields.map((field) => [field.property, field])),
+    except: (...properties) => listOthers(columns, properties),
     columns: (of = name) => fields.map(({ column }) => `${of}.${column}`).join(', '),
     decode: makeDecoder(fields) as (row: StoredRow) => RowOfColumns<C>,
     pick: (...properties) => table(name, pickColumns(columns, properties)),
@@ -28,6 +29,10 @@ export interface TableDeclaration<out Name extends string, C extends TableColumn
    */
   readonly columns: (of?: string) => string;
   readonly decode: (row: StoredRow) => RowOfColumns<C>;
+  /** Lists the other properties. */
+  readonly except: <P extends keyof C & string>(
+    ...properties: readonly P[]
+  ) => readonly Exclude<keyof C & string, P>[];
   /** Returns the table with only some of its columns. */
   readonly pick: <P extends keyof C & string>(
     ...properties: readonly P[]
@@ -71,6 +76,9 @@ export type RowOf<T extends { readonly decode: (row: StoredRow) => unknown }> = 
 >;
 
 export type RowOfColumns<C extends TableColumns> = { readonly [P in keyof C]: TypeOf<C[P]> };
+
+/** Properties that a draft may leave out, because their columns can be null or have a default. */
+export type Optional<R, P extends keyof R> = { readonly [Q in P]?: NonNullable<R[Q]> };
 
 type TypeOf<S> = S extends ColumnSpec<infer T> ? T : TypeOfKind<S>;
 
@@ -119,6 +127,14 @@ function pickColumns<C extends TableColumns, P extends keyof C>(
   properties: readonly P[],
 ): Pick<C, P> {
   return Object.fromEntries(properties.map((name) => [name, columns[name]])) as Pick<C, P>;
+}
+
+function listOthers<C extends TableColumns, P extends keyof C & string>(
+  columns: C,
+  properties: readonly P[],
+): Exclude<keyof C & string, P>[] {
+  const left = new Set<string>(properties);
+  return Object.keys(columns).filter((name) => !left.has(name)) as Exclude<keyof C & string, P>[];
 }
 
 type StoredValue = string | number | null;
