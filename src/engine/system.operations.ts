@@ -1,3 +1,4 @@
+import { showRow } from '../base/show-row.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
@@ -40,6 +41,17 @@ const lastJobShape = jobShape.pick({
 });
 
 const LAST_JOBS = 5;
+
+const processShape = z.object({
+  process_id: z.string(),
+  host: z.string(),
+  pid: z.int(),
+  version: z.string(),
+  slots: z.int(),
+  spawner: z.string(),
+  started_at: z.string(),
+  last_heartbeat_at: z.string(),
+});
 
 export const systemStatus = defineOperation({
   name: 'system.status',
@@ -95,18 +107,7 @@ export const systemStatus = defineOperation({
       views: z.array(pluginStateShape).describe('what they remember, for those with plugin:ro'),
     }),
     last_jobs: z.array(lastJobShape).describe('the newest first, for those with jobs:ro'),
-    processes: z.array(
-      z.object({
-        process_id: z.string(),
-        host: z.string(),
-        pid: z.int(),
-        version: z.string(),
-        slots: z.int(),
-        spawner: z.string(),
-        started_at: z.string(),
-        last_heartbeat_at: z.string(),
-      }),
-    ),
+    processes: z.array(processShape),
   }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'SERVER_UNREACHABLE'],
   http: { method: 'GET', path: '/system/status' },
@@ -150,16 +151,7 @@ export const systemStatus = defineOperation({
       generation: showGeneration(generation),
       plugins: { loaded: plugins, ...showHealth(health), ...showPluginProblems(catalog), views },
       last_jobs: jobs.map((job) => lastJobShape.parse(showJob(job))),
-      processes: processes.map(({ id, host, pid, version, ...row }) => ({
-        process_id: id,
-        host,
-        pid,
-        version,
-        slots: row.slots,
-        spawner: row.spawner,
-        started_at: row.startedAt,
-        last_heartbeat_at: row.lastHeartbeatAt,
-      })),
+      processes: processes.map((row) => showRow(processShape, row, { process_id: row.id })),
     };
   },
 });

@@ -6,10 +6,11 @@ import {
   type RowsWriter,
   type Transaction,
 } from '../ledger/dialect.ts';
+import { defineInsert } from '../ledger/insert.ts';
 import { insertSignals } from '../signal/signal.sql.ts';
 import { findDuplicates, findKeyHolders } from './dedupe.sql.ts';
 import type { JobDraft } from './job.ts';
-import type { ContextDraft, EnqueueResult } from './types.ts';
+import { contextTable, type ContextDraft, type EnqueueResult } from './types.ts';
 
 /** Adds jobs, alone or as part of a settlement. All jobs are added here. */
 export async function enqueueJobs(tx: Transaction, batch: EnqueueBatch): Promise<EnqueueResult[]> {
@@ -74,31 +75,13 @@ export function insertPlainJobs(tx: Transaction, jobs: readonly JobDraft[]): voi
 }
 
 export function insertContexts(tx: Transaction, contexts: readonly ContextDraft[]): void {
-  tx.send(
-    insertContext,
-    contexts.map((context) => ({
-      id: context.id,
-      parent_id: context.parentId ?? null,
-      pipeline_name: context.pipeline ?? null,
-      step_id: context.stepId ?? null,
-      accumulated_json: context.accumulated,
-    })),
-  );
+  tx.send(insertContext, contexts);
 }
 
-const insertContext = defineRows({
-  columns: {
-    id: 'text',
-    parent_id: 'text',
-    pipeline_name: 'text',
-    step_id: 'text',
-    accumulated_json: 'text',
-  },
-  sql: (r, d) => `insert into ${d.table('event_context')}
-    (id, parent_id, pipeline_name, step_id, accumulated_json, created_at)
-    select ${r('id')}, ${r('parent_id')}, ${r('pipeline_name')}, ${r('step_id')},
-      ${r('accumulated_json')}, ${d.now} ${r.from}
-    where true on conflict (id) do nothing`,
+const insertContext = defineInsert(contextTable, {
+  properties: contextTable.except('createdAt'),
+  sql: (_, d) => ({ createdAt: d.now }),
+  rest: 'on conflict (id) do nothing',
 });
 
 const jobColumns = {

@@ -1,8 +1,9 @@
-import type { Row, Session, Transaction } from '../ledger/dialect.ts';
-import { text, textOrNull } from '../ledger/row.ts';
+import type { Session, Transaction } from '../ledger/dialect.ts';
+import { insertRow } from '../ledger/insert.ts';
+import { readRows, text } from '../ledger/row.ts';
 import { cancelJob } from './bulk.sql.ts';
 import { enqueueJobs } from './enqueue.sql.ts';
-import type { HealthNote, HealthStatus, InitRequest, PluginHealth } from './types.ts';
+import { healthTable, type HealthNote, type InitRequest, type PluginHealth } from './types.ts';
 
 /**
  * Requests the inits of plugins, one per configuration. The process that inserts the row queues the
@@ -28,24 +29,20 @@ export async function reviewHealth(tx: Transaction): Promise<PluginHealth[]> {
 }
 
 export async function listHealth(session: Session): Promise<PluginHealth[]> {
-  const rows = await session.run(
-    `select * from ${session.dialect.table('plugin_health')}
-      order by plugin_name, kind, updated_at, fingerprint`,
-  );
-  return rows.map(toHealth);
+  const order = 'order by plugin_name, kind, updated_at, fingerprint';
+  return await readRows(session, healthTable, order);
 }
 
 /** Records the result of a health check. Only the latest one is stored. */
 export async function recordHealth(tx: Transaction, note: HealthNote): Promise<void> {
-  const { dialect } = tx;
-  await tx.run(
-    `insert into ${dialect.table('plugin_health')}
-      (plugin_name, kind, fingerprint, status, reason, job_id, updated_at, seen_at)
-      values (?, 'health', '', ?, ?, ?, ${dialect.now}, ${dialect.now})
-      on conflict (plugin_name, kind, fingerprint) do update set status = excluded.status,
-        reason = excluded.reason, job_id = excluded.job_id, updated_at = excluded.updated_at,
-        seen_at = excluded.seen_at`,
-    [note.plugin, note.status, note.reason, note.jobId],
+  const now = { sql: tx.dialect.now };
+  await insertRow(
+    tx,
+    healthTable,
+    { ...note, kind: 'health', fingerprint: '', updatedAt: now, seenAt: now },
+    `on conflict (plugin_name, kind, fingerprint) do update set status = excluded.status,
+      reason = excluded.reason, job_id = excluded.job_id, updated_at = excluded.updated_at,
+      seen_at = excluded.seen_at`,
   );
 }
 
@@ -101,12 +98,20 @@ async function insertPending(
 ): Promise<boolean> {
   const { dialect } = tx;
   const table = dialect.table('plugin_health');
-  const inserted = await tx.run(
-    `insert into ${table}
-      (plugin_name, kind, fingerprint, status, job_id, updated_at, seen_at)
-      values (?, 'init', ?, 'pending', ?, ${dialect.now}, ${dialect.now})
-      on conflict (plugin_name, kind, fingerprint) do nothing returning job_id`,
-    [plugin, fingerprint, job.id],
+  const now = { sql: dialect.now };
+  const inserted = await insertRow(
+    tx,
+    healthTable,
+    {
+      plugin,
+      kind: 'init',
+      fingerprint,
+      status: 'pending',
+      jobId: job.id,
+      updatedAt: now,
+      seenAt: now,
+    },
+    'on conflict (plugin_name, kind, fingerprint) do nothing returning job_id',
   );
   if (inserted.length > 0) return true;
   const renewed = await tx.run(
@@ -119,16 +124,4 @@ async function insertPending(
     [why, why, why, job.id, plugin, fingerprint, why],
   );
   return why === 'requested' && renewed.length > 0;
-}
-
-function toHealth(row: Row): PluginHealth {
-  return {
-    plugin: text(row, 'plugin_name'),
-    kind: text(row, 'kind') as PluginHealth['kind'],
-    fingerprint: text(row, 'fingerprint'),
-    status: text(row, 'status') as HealthStatus,
-    reason: textOrNull(row, 'reason'),
-    jobId: text(row, 'job_id'),
-    updatedAt: text(row, 'updated_at'),
-  };
 }

@@ -2,12 +2,13 @@ import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Closing } from '../ledger/commit.ts';
-import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
-import { int, text, textOrNull } from '../ledger/row.ts';
+import { defineRows, type Session, type Transaction } from '../ledger/dialect.ts';
+import { defineInsert } from '../ledger/insert.ts';
+import { int, readRows, text } from '../ledger/row.ts';
 import { rangeAfter, readWalk, type WalkStream } from '../ledger/walk.ts';
 import { WhereClause } from '../ledger/where.ts';
 import { fence, fenceColumns, toFenceRow } from './attempt.sql.ts';
-import type { Fact, PluginSwitch } from './types.ts';
+import { factTable, switchTable, type Fact, type PluginSwitch } from './types.ts';
 
 /** The effect of closings on the states of their plugins, computed before anything is written. */
 export interface StatePlan {
@@ -61,11 +62,11 @@ export async function applyState(
     state?.kind === 'snapshot'
       ? [
           {
-            plugin_name: job.plugin,
-            fact_type: state.factType,
-            job_id: job.id,
+            plugin: job.plugin,
+            factType: state.factType,
+            jobId: job.id,
             command: job.command,
-            fact_json: state.value,
+            fact: state.value,
           },
         ]
       : [],
@@ -123,21 +124,9 @@ export async function listFacts(
     range: rangeAfter({}, beforeSeq, 'newest'),
     limit,
     visitMax: limit,
-    map: toFact,
+    map: factTable.decode,
   });
   return [...rows];
-}
-
-function toFact(row: Row): Fact {
-  return {
-    seq: int(row, 'seq'),
-    plugin: text(row, 'plugin_name'),
-    factType: text(row, 'fact_type'),
-    jobId: textOrNull(row, 'job_id'),
-    command: textOrNull(row, 'command'),
-    fact: text(row, 'fact_json'),
-    createdAt: text(row, 'created_at'),
-  };
 }
 
 function mergeState(before: string, updates: string): string {
@@ -201,29 +190,12 @@ const writeState = defineRows({
     ${r.from} where plugin_state.plugin_name = ${r('plugin_name')}`,
 });
 
-const insertFacts = defineRows({
-  columns: {
-    seq: 'int',
-    plugin_name: 'text',
-    fact_type: 'text',
-    job_id: 'text',
-    command: 'text',
-    fact_json: 'text',
-  },
-  sql: (r, d) => `insert into ${d.table('plugin_facts')}
-    (seq, plugin_name, fact_type, job_id, command, fact_json, created_at)
-    select ${r('seq')}, ${r('plugin_name')}, ${r('fact_type')}, ${r('job_id')}, ${r('command')},
-      ${r('fact_json')}, ${d.now} ${r.from} where true`,
+const insertFacts = defineInsert(factTable, {
+  properties: factTable.except('createdAt'),
+  sql: (_, d) => ({ createdAt: d.now }),
 });
 
 export async function listDisabledPlugins(session: Session): Promise<PluginSwitch[]> {
-  const rows = await session.run(
-    `select * from ${session.dialect.table('plugin_switches')} where enabled = 0
-      order by plugin_name`,
-  );
-  return rows.map((row) => ({
-    plugin: text(row, 'plugin_name'),
-    changedBy: text(row, 'changed_by'),
-    changedAt: text(row, 'changed_at'),
-  }));
+  const columns = switchTable.pick('plugin', 'changedBy', 'changedAt');
+  return await readRows(session, columns, 'where enabled = 0 order by plugin_name');
 }

@@ -1,18 +1,20 @@
 import { parseJson } from '../base/parse-json.ts';
 import { listAbandoned } from '../directive/lifecycle.sql.ts';
 import type { Row, Session, Transaction } from '../ledger/dialect.ts';
-import { int, text, textOrNull } from '../ledger/row.ts';
+import { insertRow } from '../ledger/insert.ts';
+import { int, readRows, text } from '../ledger/row.ts';
 import type { LastLoad } from '../schedule/types.ts';
 import { jobColumns, toJob } from './job.sql.ts';
 import type { Job } from './job.ts';
 import { isReady, withWaiting } from './queue.sql.ts';
-import type {
-  HeartbeatResult,
-  Orphan,
-  OrphanRequest,
-  ProcessBeat,
-  ProcessRow,
-  UnrunnableRequest,
+import {
+  processTable,
+  type HeartbeatResult,
+  type Orphan,
+  type OrphanRequest,
+  type ProcessBeat,
+  type ProcessRow,
+  type UnrunnableRequest,
 } from './types.ts';
 
 /** Records that a process is alive, and returns its claims. */
@@ -31,24 +33,9 @@ export async function recordHeartbeat(
     [plugins, plugins, beat.slots, beat.spawner, configFile, configDigest, beat.id],
   );
   if (own === undefined) {
-    await tx.run(
-      `insert into ${dialect.table('processes')}
-        (id, host, pid, version, slots, spawner, plugins, config_file, config_digest, plugins_since,
-          started_at, last_heartbeat_at)
-        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ${dialect.now}, ${dialect.now}, ${dialect.now})
-        on conflict (id) do nothing`,
-      [
-        beat.id,
-        beat.host,
-        beat.pid,
-        beat.version,
-        beat.slots,
-        beat.spawner,
-        plugins,
-        configFile,
-        configDigest,
-      ],
-    );
+    const now = { sql: dialect.now };
+    const row = { ...beat, pluginsSince: now, startedAt: now, lastHeartbeatAt: now };
+    await insertRow(tx, processTable, row, 'on conflict (id) do nothing');
   }
   const running = await tx.run(
     `select id, claim_token, cancel_requested_at from ${dialect.table('job_queue')}
@@ -143,22 +130,10 @@ export async function listExpiredClaims(session: Session): Promise<Job[]> {
   return rows.map(toJob);
 }
 
+const listed = processTable.pick(...processTable.except('plugins', 'pluginsSince'));
+
 export async function listProcesses(session: Session): Promise<ProcessRow[]> {
-  const rows = await session.run(
-    `select * from ${session.dialect.table('processes')} order by started_at, id`,
-  );
-  return rows.map((row) => ({
-    id: text(row, 'id'),
-    host: text(row, 'host'),
-    pid: int(row, 'pid'),
-    version: text(row, 'version'),
-    slots: int(row, 'slots'),
-    spawner: text(row, 'spawner'),
-    startedAt: text(row, 'started_at'),
-    lastHeartbeatAt: text(row, 'last_heartbeat_at'),
-    configFile: textOrNull(row, 'config_file'),
-    configDigest: textOrNull(row, 'config_digest'),
-  }));
+  return await readRows(session, listed, 'order by started_at, id');
 }
 
 /** Lists the plugins of all live processes. */

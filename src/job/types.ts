@@ -1,5 +1,13 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { Directive } from '../directive/directive.ts';
+import {
+  columnNamed,
+  columnOf,
+  jsonColumn,
+  table,
+  type Optional,
+  type RowOf,
+} from '../ledger/table.ts';
 import { historyKinds } from './directives.ts';
 import type { Job, JobDraft, JobStatus } from './job.ts';
 
@@ -12,15 +20,22 @@ export interface JobEnd {
 /** Ends that are committed, by job id. */
 export type KnownEnds = ReadonlyMap<string, JobEnd>;
 
-/** Baggage to be stored, as JSON text. */
-export interface ContextDraft {
-  readonly id: string;
-  readonly parentId?: string;
+export const contextTable = table('event_context', {
+  id: 'text',
+  parentId: 'text?',
   /** The step that extended the baggage. */
-  readonly pipeline?: string;
-  readonly stepId?: string;
-  readonly accumulated: string;
-}
+  pipeline: columnNamed('pipeline_name', 'text?'),
+  stepId: 'text?',
+  /** The baggage as JSON text. */
+  accumulated: columnNamed('accumulated_json', 'text'),
+  createdAt: 'time',
+});
+
+type ContextRow = RowOf<typeof contextTable>;
+
+/** Baggage to be stored. */
+export type ContextDraft = Pick<ContextRow, 'id' | 'accumulated'> &
+  Optional<ContextRow, 'parentId' | 'pipeline' | 'stepId'>;
 
 /** `duplicateOf` names the job that holds the dedupe key. Nothing was inserted then. */
 export interface EnqueueResult {
@@ -124,16 +139,30 @@ export interface PruneRequest {
   readonly limit: number;
 }
 
+export const processTable = table('processes', {
+  id: 'text',
+  host: 'text',
+  pid: 'int',
+  version: 'text',
+  slots: 'int',
+  spawner: 'text',
+  plugins: jsonColumn<readonly string[]>(),
+  pluginsSince: 'time',
+  startedAt: 'time',
+  lastHeartbeatAt: 'time',
+  /** The path of the configuration file. Null if the process runs an older version. */
+  configFile: 'text?',
+  /** A digest of all files that belong to the configuration. */
+  configDigest: 'text?',
+});
+
+export type ProcessRow = Omit<RowOf<typeof processTable>, 'plugins' | 'pluginsSince'>;
+
 /** The fields of a process that its heartbeat records. */
-export interface ProcessBeat {
-  readonly id: string;
-  readonly host: string;
-  readonly pid: number;
-  readonly version: string;
-  readonly slots: number;
-  readonly spawner: string;
-  readonly plugins: readonly string[];
-  /** The path of the configuration file, and a digest of all files that belong to it. */
+export interface ProcessBeat extends Pick<
+  RowOf<typeof processTable>,
+  'id' | 'host' | 'pid' | 'version' | 'slots' | 'spawner' | 'plugins'
+> {
   readonly configFile?: string | undefined;
   readonly configDigest?: string | undefined;
 }
@@ -153,29 +182,18 @@ export interface RunningClaim {
   readonly cancelRequested: boolean;
 }
 
-export interface ProcessRow {
-  readonly id: string;
-  readonly host: string;
-  readonly pid: number;
-  readonly version: string;
-  readonly slots: number;
-  readonly spawner: string;
-  readonly startedAt: Timestamp;
-  readonly lastHeartbeatAt: Timestamp;
-  /** Null if the process runs an older version. */
-  readonly configFile: string | null;
-  readonly configDigest: string | null;
-}
+export const factTable = table('plugin_facts', {
+  seq: 'int',
+  plugin: columnNamed('plugin_name', 'text'),
+  factType: 'text',
+  jobId: 'text?',
+  command: 'text?',
+  /** JSON text. */
+  fact: columnNamed('fact_json', 'text'),
+  createdAt: 'time',
+});
 
-export interface Fact {
-  readonly seq: number;
-  readonly plugin: string;
-  readonly factType: string;
-  readonly jobId: string | null;
-  readonly command: string | null;
-  readonly fact: string;
-  readonly createdAt: Timestamp;
-}
+export type Fact = RowOf<typeof factTable>;
 
 export interface QueueCounts {
   readonly ready: number;
@@ -265,24 +283,22 @@ export interface InitRequest {
 
 export type HealthStatus = 'pending' | 'healthy' | 'unhealthy';
 
-/** The result of a plugin's init for one configuration, or of its last health check. */
-export interface PluginHealth {
-  readonly plugin: string;
-  readonly kind: 'init' | 'health';
-  readonly fingerprint: string;
-  readonly status: HealthStatus;
-  readonly reason: string | null;
-  readonly jobId: string;
-  readonly updatedAt: Timestamp;
-}
+/** The results of plugins' inits, each for one configuration, and of their last health checks. */
+export const healthTable = table('plugin_health', {
+  plugin: columnNamed('plugin_name', 'text'),
+  kind: columnOf<'init' | 'health'>('text'),
+  fingerprint: 'text',
+  status: columnOf<HealthStatus>('text'),
+  reason: 'text?',
+  jobId: 'text',
+  updatedAt: 'time',
+  seenAt: 'time',
+});
+
+export type PluginHealth = Omit<RowOf<typeof healthTable>, 'seenAt'>;
 
 /** The result of a health check, as it is recorded. */
-export interface HealthNote {
-  readonly plugin: string;
-  readonly status: HealthStatus;
-  readonly reason: string | null;
-  readonly jobId: string;
-}
+export type HealthNote = Pick<PluginHealth, 'plugin' | 'status' | 'reason' | 'jobId'>;
 
 /** A job that holds a dependency key. */
 export interface DependencyHolder {
@@ -311,9 +327,12 @@ export type RunningJob = Pick<
   | 'suspect'
 >;
 
+export const switchTable = table('plugin_switches', {
+  plugin: columnNamed('plugin_name', 'text'),
+  enabled: 'flag',
+  changedBy: 'text',
+  changedAt: 'time',
+});
+
 /** A plugin that was disabled. */
-export interface PluginSwitch {
-  readonly plugin: string;
-  readonly changedBy: string;
-  readonly changedAt: Timestamp;
-}
+export type PluginSwitch = Omit<RowOf<typeof switchTable>, 'enabled'>;

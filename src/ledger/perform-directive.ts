@@ -1,3 +1,5 @@
+import { insertRow } from './insert.ts';
+import { switchTable } from '../job/types.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { CancelResult } from '../job/job.ts';
 import type { Transaction } from './dialect.ts';
@@ -77,14 +79,13 @@ async function switchPlugin(
   enabled: boolean,
   actor: string,
 ): Promise<DirectiveEnd> {
-  const { dialect } = tx;
   await lockClaims(tx);
-  await tx.run(
-    `insert into ${dialect.table('plugin_switches')} (plugin_name, enabled, changed_by, changed_at)
-      values (?, ?, ?, ${dialect.now})
-      on conflict (plugin_name) do update set enabled = excluded.enabled,
-        changed_by = excluded.changed_by, changed_at = excluded.changed_at`,
-    [plugin, enabled ? 1 : 0, actor],
+  await insertRow(
+    tx,
+    switchTable,
+    { plugin, enabled, changedBy: actor, changedAt: { sql: tx.dialect.now } },
+    `on conflict (plugin_name) do update set enabled = excluded.enabled,
+      changed_by = excluded.changed_by, changed_at = excluded.changed_at`,
   );
   return { status: 'completed', result: { plugin, enabled } };
 }
