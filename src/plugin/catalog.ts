@@ -160,7 +160,7 @@ export function requireCommand(
 export function pluginNotFound(catalog: Catalog, name: string, hint?: string): DuctileError {
   if (catalog.disabled.has(name)) {
     return new DuctileError('PLUGIN_NOT_FOUND', `the plugin ${name} is disabled`, {
-      hint: `Set plugins.${name}.enabled to true, then run \`ductile system reload\`.`,
+      hint: `Set plugins.${name}.enabled to true.`,
     });
   }
   return new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, {
