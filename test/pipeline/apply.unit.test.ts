@@ -78,9 +78,7 @@ class MemoryRun {
     this.#run = makeRun(graph, payload);
     this.#graph = graph;
     const branch = { ...createRoot(this.#run), node: graph.first };
-    this.#write(
-      applyArrivals([{ ...this.#load(branch), arrival: { kind: 'start' }, isNew: true }]),
-    );
+    this.#write(applyArrivals([{ ...this.#load(branch), arrival: { kind: 'start' } }]));
   }
 
   /** Ends jobs at the same time. */
@@ -179,7 +177,7 @@ class MemoryRun {
 function toRow({
   due: _due,
   searchInMs: _search,
-  wasPlain: _plain,
+  stored: _stored,
   ...draft
 }: BranchDraft): BranchRow {
   return { ...draft, dueAt: null, createdAt: NEVER, completedAt: null };
@@ -242,7 +240,7 @@ test('equal states have equal changes, and the states stay as they were', () => 
       const run = makeRun(graph, begin);
       const branch = { ...createRoot(run), node: graph.first };
       const arrival = { kind: 'start' } as const;
-      const state = { run, graph, branch, own: begin, base: {}, context: {}, arrival, isNew: true };
+      const state = { run, graph, branch, own: begin, base: {}, context: {}, arrival };
       const before = structuredClone(state);
       const [one, two] = [applyArrivals([state]), applyArrivals([state])];
       expect(state).toEqual(before);

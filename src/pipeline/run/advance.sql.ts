@@ -95,7 +95,7 @@ async function startRoots(
   const endedAs = new Map<string, RunStatus>();
   if (runIds.length === 0) return { events: noRunEvents, endedAs };
   const runs = [...(await readRuns(tx, runIds)).values()];
-  const roots = runs.map((run) => ({ run, branch: createRoot(run), arrival: START, isNew: true }));
+  const roots = runs.map((run) => ({ run, branch: createRoot(run), arrival: START }));
   const started = await runInSavepoint(tx, (inner) => advanceBranches(inner, roots));
   if (started.isDone) return started.value;
   if (runs.length > 1) return await startEachRoot(tx, runIds);

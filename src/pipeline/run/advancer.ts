@@ -5,6 +5,7 @@ import { senderOf } from '../../signal/signal.ts';
 import type { Graph } from '../language/graph.ts';
 import { applyTransition, findStartEnd, startChildren } from './apply.ts';
 import {
+  draftBranch,
   parseFailing,
   unclaimed,
   type BlockOpening,
@@ -91,13 +92,18 @@ function startBatch(
   loaded: LoadedBranch,
   { events }: BlockOpening,
 ): 'done' | 'more' {
-  const branch = { ...loaded.branch, due: { inMs: limits.branchLeaseMs }, wasPlain: false };
+  const branch = draftBranch(loaded.branch, { due: { inMs: limits.branchLeaseMs } });
   const end = findStartEnd(branch);
   const batch = { events, end, startedMax: limits.advanceBatchMax };
-  const started = startChildren(changes, { ...loaded, branch, isNew: false }, batch);
+  const started = startChildren(changes, { ...loaded, branch }, batch);
   if (started.cursor < end) return 'more';
-  const waiting = { ...started, ...unclaimed, status: 'waiting', outcome: null } as const;
-  changes.addBranch({ ...waiting, due: undefined }, false);
+  changes.addBranch({
+    ...started,
+    ...unclaimed,
+    status: 'waiting',
+    outcome: null,
+    due: undefined,
+  });
   return 'done';
 }
 
@@ -107,16 +113,13 @@ function continueWaiting(
   continueFrom: number | undefined,
 ): void {
   const laterMs = continueFrom === FROM_RUN_START_AGAIN ? limits.signalSearchAgainMs : 0;
-  const waiting = {
-    ...branch,
+  const waiting = draftBranch(branch, {
     wakeFrom: continueFrom ?? null,
-    due: undefined,
     searchInMs: continueFrom === undefined ? undefined : laterMs,
-    wasPlain: false,
     claimToken: null,
     claimedBy: null,
-  };
-  changes.addBranch(waiting, false);
+  });
+  changes.addBranch(waiting);
 }
 
 /** Starts no more branches of the block, and halts when the last running one has ended. */
@@ -132,16 +135,9 @@ export function failBranch(
     return;
   }
   const failing: FailingState = { kind: 'failing', arrival, left: branch.outcome };
-  const waiting = {
-    ...branch,
-    ...unclaimed,
-    status: 'waiting',
-    pending: running,
-    outcome: JSON.stringify(failing),
-    due: undefined,
-    wasPlain: false,
-  } as const;
-  changes.addBranch(waiting, false);
+  const outcome = JSON.stringify(failing);
+  const waiting = { ...unclaimed, status: 'waiting', pending: running, outcome } as const;
+  changes.addBranch(draftBranch(branch, waiting));
 }
 
 /** True for a root that has not reached its first step. */
@@ -156,17 +152,14 @@ export function haltUnstarted(
   branch: BranchRow,
   { reason, error }: FailedArrival,
 ): void {
-  const root = {
-    ...branch,
+  const root = draftBranch(branch, {
     status: 'halted',
     haltReason: reason,
     haltMessage: error,
     claimToken: null,
     claimedBy: null,
-    due: undefined,
-    wasPlain: false,
-  } as const;
-  changes.addBranch(root, false);
+  });
+  changes.addBranch(root);
   changes.endRun({ run, root, context: {} });
 }
 

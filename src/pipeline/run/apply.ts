@@ -6,6 +6,7 @@ import { advance } from './advance.ts';
 import {
   BranchChanges,
   baseKeyOf,
+  draftBranch,
   draftRunJob,
   newBranch,
   notPaused,
@@ -27,8 +28,6 @@ export interface TransitionCause {
   readonly arrival: Arrival;
   /** The job that ended. */
   readonly job?: Job;
-  /** True if the branch starts now and has no row yet. */
-  readonly isNew?: boolean;
 }
 
 type LandingOf<K extends Landing['kind']> = Extract<Landing, { readonly kind: K }>;
@@ -51,12 +50,10 @@ export function applyTransition(
   const transition = advance(graph, state, cause.arrival);
   const lastStepId = addSteps(changes, loaded, transition, cause) ?? branch.lastStepId;
   const { landing } = transition;
-  const isNew = cause.isNew === true;
-  const moved = { ...clearPause(branch), moves: branch.moves + 1, lastStepId };
+  const moved = draftBranch(branch, { ...notPaused, moves: branch.moves + 1, lastStepId });
   if (landing.kind === 'end') {
-    const { output } = landing;
-    endBranch(changes, loaded, { ...moved, status: 'succeeded', output }, isNew);
-  } else if (landing.kind === 'halt') haltBranch(changes, loaded, moved, landing, isNew);
+    endBranch(changes, loaded, { ...moved, status: 'succeeded', output: landing.output });
+  } else if (landing.kind === 'halt') haltBranch(changes, loaded, moved, landing);
   else {
     const stopped = {
       ...moved,
@@ -64,20 +61,10 @@ export function applyTransition(
       payload: JSON.stringify(landing.own),
       isWhole: branch.isWhole || landing.isWhole,
     };
-    if (landing.kind === 'task') startTask(changes, loaded, stopped, landing, isNew);
-    else if (landing.kind === 'pause') pause(changes, loaded, stopped, landing, isNew);
-    else openBlock(changes, loaded, stopped, landing, isNew);
+    if (landing.kind === 'task') startTask(changes, loaded, stopped, landing);
+    else if (landing.kind === 'pause') pause(changes, loaded, stopped, landing);
+    else openBlock(changes, loaded, stopped, landing);
   }
-}
-
-function clearPause(branch: BranchRow): BranchDraft {
-  return {
-    ...branch,
-    ...notPaused,
-    due: undefined,
-    searchInMs: undefined,
-    wasPlain: branch.status === 'running',
-  };
 }
 
 /** Returns the id of the last step. */
@@ -116,7 +103,6 @@ function startTask(
   { run, graph, branch }: LoadedBranch,
   stopped: BranchDraft,
   landing: LandingOf<'task'>,
-  isNew: boolean,
 ): void {
   const node = graph.nodes[landing.node];
   if (node?.kind !== 'task') throw new Error(`step ${landing.node} is not a task`);
@@ -140,7 +126,7 @@ function startTask(
     }),
   };
   changes.addJob(job);
-  changes.addBranch({ ...stopped, status: 'running', jobId: job.id, eventContextId }, isNew);
+  changes.addBranch({ ...stopped, status: 'running', jobId: job.id, eventContextId });
 }
 
 function addContext(
@@ -162,7 +148,6 @@ function pause(
   { run, graph, context }: LoadedBranch,
   stopped: BranchDraft,
   { node: id, due, signal, message }: LandingOf<'pause'>,
-  isNew: boolean,
 ): void {
   const node = graph.nodes[id];
   // The signal can have arrived while earlier steps of the run were in progress.
@@ -175,7 +160,7 @@ function pause(
     changes.approvalWaits.push(wait);
   }
   const waitsFor = signal ?? null;
-  changes.addBranch({ ...stopped, status: 'waiting', due, waitsFor, ...search }, isNew);
+  changes.addBranch({ ...stopped, status: 'waiting', due, waitsFor, ...search });
 }
 
 function openBlock(
@@ -183,7 +168,6 @@ function openBlock(
   loaded: LoadedBranch,
   stopped: BranchDraft,
   landing: LandingOf<'open'>,
-  isNew: boolean,
 ): void {
   const { block, width, events } = landing;
   const opened: BranchDraft = {
@@ -198,7 +182,7 @@ function openBlock(
   const fits = changes.startedCount + end <= STARTED_BRANCHES_MAX;
   if (end <= limits.inlineFanoutMax && fits) {
     const base = opened.isWhole ? {} : loaded.base;
-    const parent = { ...loaded, branch: opened, own: landing.own, base, isNew };
+    const parent = { ...loaded, branch: opened, own: landing.own, base };
     startChildren(changes, moveLargePayload(changes, parent), { events, end });
     return;
   }
@@ -206,20 +190,14 @@ function openBlock(
     kind: 'open',
     ...(events === undefined ? {} : { events }),
   });
-  changes.addBranch(moveLargePayload(changes, { branch: left }).branch, isNew);
+  changes.addBranch(moveLargePayload(changes, { branch: left }).branch);
 }
 
-export function leaveToAdvancer(
-  branch: Omit<BranchDraft, 'due' | 'wasPlain'>,
+function leaveToAdvancer(
+  branch: BranchDraft,
   outcome: BlockOpening | { readonly kind: 'join' },
 ): BranchDraft {
-  return {
-    ...branch,
-    status: 'advancing',
-    outcome: JSON.stringify(outcome),
-    due: { inMs: 0 },
-    wasPlain: false,
-  };
+  return { ...branch, status: 'advancing', outcome: JSON.stringify(outcome), due: { inMs: 0 } };
 }
 
 /** Returns the index before which branches of a block may start now, by its concurrency. */
@@ -231,7 +209,6 @@ export function findStartEnd({ width, cursor, pending, concurrency }: BranchDraf
 /** A parent whose branches are being started. */
 export interface OpenBlock extends Omit<LoadedBranch, 'branch'> {
   readonly branch: BranchDraft;
-  readonly isNew: boolean;
 }
 
 /**
@@ -296,10 +273,10 @@ export function startChildren(
       own: start.own,
       base: start.isWhole ? {} : parentPayload,
     };
-    applyTransition(changes, loaded, { arrival: { kind: 'start' }, isNew: true });
+    applyTransition(changes, loaded, { arrival: { kind: 'start' } });
   }
   const started = { ...branch, cursor };
-  changes.addBranch(started, parent.isNew);
+  changes.addBranch(started);
   return started;
 }
 
@@ -312,7 +289,6 @@ function haltBranch(
   loaded: LoadedBranch,
   moved: BranchDraft,
   landing: LandingOf<'halt'>,
-  isNew: boolean,
 ): void {
   const { block, width, moves, cursor, concurrency, outcome, isWhole } = loaded.branch;
   const ended: BranchDraft = {
@@ -326,18 +302,17 @@ function haltBranch(
     haltReason: landing.reason,
     haltMessage: landing.message,
   };
-  endBranch(changes, loaded, ended, isNew);
+  endBranch(changes, loaded, ended);
 }
 
 function endBranch(
   changes: BranchChanges,
   { run, context }: LoadedBranch,
   ended: BranchDraft,
-  isNew: boolean,
 ): void {
   const { parentId, status } = ended;
   // The output of the root is the output of the run, and is stored there.
-  changes.addBranch(parentId === null ? { ...ended, output: null } : ended, isNew);
+  changes.addBranch(parentId === null ? { ...ended, output: null } : ended);
   if (parentId === null) changes.endRun({ run, root: ended, context });
   else changes.endChild(parentId, status === 'halted');
 }
@@ -368,7 +343,7 @@ export function applyEndedBranches(
   }
   if (branch.pending > 0) return 'delay';
   if (branch.width <= limits.inlineFanoutMax || branch.halted > 0) return 'join';
-  changes.addBranch(leaveToAdvancer(branch, { kind: 'join' }), false);
+  changes.addBranch(leaveToAdvancer(draftBranch(branch, {}), { kind: 'join' }));
   return undefined;
 }
 
@@ -381,16 +356,16 @@ export function startNext(
   parent: LoadedBranch,
   outcome: string | null,
 ): void {
-  const branch = { ...parent.branch, outcome, due: undefined, wasPlain: false };
+  const branch = draftBranch(parent.branch, { outcome });
   if (outcome !== parent.branch.outcome) {
-    changes.addBranch(branch, false);
+    changes.addBranch(branch);
     changes.wakeAdvancer();
   }
   const end = findStartEnd(branch);
   if (outcome !== null || end <= branch.cursor) return;
   if (changes.startedCount + end - branch.cursor > STARTED_BRANCHES_MAX) {
-    changes.addBranch(leaveToAdvancer(branch, { kind: 'open' }), false);
+    changes.addBranch(leaveToAdvancer(branch, { kind: 'open' }));
     return;
   }
-  startChildren(changes, { ...parent, branch, isNew: false }, { events: undefined, end });
+  startChildren(changes, { ...parent, branch }, { events: undefined, end });
 }

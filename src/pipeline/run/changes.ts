@@ -98,8 +98,15 @@ export interface BranchDraft extends Omit<BranchRow, 'dueAt' | 'createdAt' | 'co
   readonly due: Due | undefined;
   /** Time until the next search for a signal, if that is before the branch is due. */
   readonly searchInMs?: number | undefined;
-  /** True if the columns for waiting and advancing are empty in its current row. */
-  readonly wasPlain: boolean;
+  /** Its current row. `plain`: the columns for waiting and advancing are empty. */
+  readonly stored: 'none' | 'plain' | 'full';
+}
+
+/** Drafts a change of a branch, which isn't due afterwards. */
+export function draftBranch(branch: BranchRow, fields: Partial<BranchDraft>): BranchDraft {
+  const { status, createdAt } = branch;
+  const stored = createdAt === '' ? 'none' : status === 'running' ? 'plain' : 'full';
+  return { ...branch, due: undefined, stored, ...fields };
 }
 
 /** The columns of a branch that is not claimed. */
@@ -121,7 +128,7 @@ export const notPaused = {
   deadlineAt: null,
 } as const;
 
-/** The columns of a branch before its first step. */
+/** The columns of a branch before its first step. It has no row yet. */
 export const newBranch = {
   moves: 0,
   status: 'running',
@@ -152,7 +159,6 @@ export function createRoot(run: RunRow): BranchRow {
     isWhole: true,
     eventContextId: run.eventContextId,
     jobId: null,
-    createdAt: run.createdAt,
   };
 }
 
@@ -229,7 +235,8 @@ export class BranchChanges {
     return this.#startedCount;
   }
 
-  addBranch(branch: BranchDraft, isNew: boolean): void {
+  addBranch(branch: BranchDraft): void {
+    const isNew = branch.stored === 'none';
     if (isNew && !this.started.has(branch.id)) this.#startedCount += 1;
     (isNew ? this.started : this.moved).set(branch.id, branch);
     if (branch.status === 'advancing') this.#advancing = true;

@@ -23,7 +23,10 @@ export function flushChanges(tx: Transaction, changes: BranchChanges): void {
   tx.send(insertBranches, started.map(toBranchRow));
   // Lock order: every transaction updates branches in the order of ids.
   const all = drain(changes.moved).toSorted((a, b) => (a.id < b.id ? -1 : 1));
-  const [plainMoved, moved] = partition(all, (branch) => branch.wasPlain && isPlain(branch));
+  const [plainMoved, moved] = partition(
+    all,
+    (branch) => branch.stored === 'plain' && isPlain(branch),
+  );
   tx.send(updatePlain, plainMoved.map(toBranchRow));
   tx.send(updateBranches, moved.map(toBranchRow));
   tx.send(insertSteps, changes.steps.splice(0).map(toStepRow));
