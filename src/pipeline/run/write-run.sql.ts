@@ -38,7 +38,9 @@ export async function insertOnce(
   while (left.length > 0) {
     const inserted = await insertRuns(tx, left, times.dueAt);
     fresh.push(...inserted);
-    for (const draft of inserted) starts.set(draft.id, toStart(draft, times.dueAt));
+    for (const draft of inserted) {
+      starts.set(draft.id, { runId: draft.id, status: statusOf(draft, times.dueAt) });
+    }
     left = left.filter(({ id }) => !starts.has(id));
     for (const draft of left) {
       const found = await findExisting(tx, draft);
@@ -103,9 +105,9 @@ const releaseExpired = defineRows({
       and pipeline_runs.held_until <= (select ${d.now})`,
 });
 
-function toStart({ id, concurrency }: RunDraft, dueAt: StartTimes['dueAt']): RunStart {
-  const isQueued = concurrency !== undefined || dueAt.has(id);
-  return { runId: id, status: isQueued ? 'queued' : 'running' };
+/** A run is queued until it is due and the limit of its concurrency key allows it. */
+function statusOf({ id, concurrency }: RunDraft, dueAt: StartTimes['dueAt']): RunStatus {
+  return concurrency === undefined && !dueAt.has(id) ? 'running' : 'queued';
 }
 
 /** Finds the run that prevented an insert: the same run, or another one with its key. */
@@ -140,7 +142,7 @@ export async function insertRuns(
   const listener = tx.ends?.listener ?? null;
   const rows = await tx.each(
     insertRun,
-    drafts.map((draft) => toRunRow(draft, listener, dueAt.get(draft.id) ?? null)),
+    drafts.map((draft) => toRunRow(draft, listener, dueAt)),
   );
   const isNew = new Set(rows.map((row) => text(row, 'id')));
   return drafts.filter(({ id }) => isNew.has(id));
@@ -196,12 +198,12 @@ const insertRun = defineRows({
     where true on conflict do nothing returning id`,
 });
 
-function toRunRow(draft: RunDraft, listener: string | null, dueAt: string | null): Row {
+function toRunRow(draft: RunDraft, listener: string | null, dueAt: StartTimes['dueAt']): Row {
   return {
     id: draft.id,
     pipeline: draft.pipeline,
     definition_hash: draft.definitionHash,
-    status: draft.concurrency === undefined && dueAt === null ? 'running' : 'queued',
+    status: statusOf(draft, dueAt),
     payload: draft.payload,
     submitted_by: draft.submittedBy,
     actor: draft.actor,
@@ -216,7 +218,7 @@ function toRunRow(draft: RunDraft, listener: string | null, dueAt: string | null
     concurrency_key: draft.concurrency?.key ?? null,
     concurrency_limit: draft.concurrency?.limit ?? null,
     awaited_by: draft.isAwaited === true ? listener : null,
-    due_at: dueAt,
+    due_at: dueAt.get(draft.id) ?? null,
     dedupe_key: draft.dedupe?.key ?? null,
     dedupe_ttl_ms: draft.dedupe?.ttlMs ?? null,
   };
