@@ -14,14 +14,12 @@ import {
 } from '../../src/pipeline/run/apply.ts';
 import {
   createRoot,
+  type LoadedBranch,
   type BranchChanges,
   type BranchDraft,
-  type BranchRow,
-  type LoadedBranch,
   type RunEnd,
-  type RunRow,
 } from '../../src/pipeline/run/changes.ts';
-import type { Arrival } from '../../src/pipeline/run/run.ts';
+import type { Arrival, BranchRow, RunRow } from '../../src/pipeline/run/run.ts';
 import { basePayloadFor } from '../../src/pipeline/run/walk.ts';
 import { cases, makePlay, name } from './arbitrary.ts';
 import { graph as makeGraph } from './graphs.ts';

@@ -21,27 +21,27 @@ import {
 } from './apply.ts';
 import { releaseDelayedBranches } from './block-concurrency.sql.ts';
 import {
-  createJobArrival,
-  createRoot,
   mergeRunEvents,
+  createRoot,
   noRunEvents,
-  type BranchChanges,
-  type BranchRow,
+  createJobArrival,
   type LoadedBranch,
-  type RunRow,
+  type BranchChanges,
 } from './changes.ts';
 import type { HaltReason } from './halt.ts';
-import {
-  loadBranches,
-  loadLockedBranches,
-  lockBranchRows,
-  readRuns,
-  toBranch,
-  toRun,
-} from './load-run.sql.ts';
+import { loadBranches, loadLockedBranches, readRuns, lockBranchRows } from './load-run.sql.ts';
 import type { HaltedLeaves } from './report.ts';
 import { readHaltedLeaves, reportApprovals, reportHalts } from './report.sql.ts';
-import type { Arrival, BlockKind, BranchStatus, RunStatus } from './run.ts';
+import {
+  runTable,
+  branchTable,
+  type BranchStatus,
+  type BranchRow,
+  type RunStatus,
+  type Arrival,
+  type RunRow,
+  type BlockKind,
+} from './run.ts';
 import type { Advancement, RunCommitEvents, RunDraft, RunStart } from './types.ts';
 import { flushChanges } from './write-branch.sql.ts';
 import { insertOnce, insertRoots, writeRunEnds } from './write-run.sql.ts';
@@ -226,8 +226,8 @@ export async function lockBranches(
     ),
   );
   return [
-    new Map(runs.map((row) => [text(row, 'id'), toRun(row)])),
-    new Map(branches.map((row) => [text(row, 'id'), toBranch(row)])),
+    new Map(runs.map((row) => [text(row, 'id'), runTable.decode(row)])),
+    new Map(branches.map((row) => [text(row, 'id'), branchTable.decode(row)])),
   ];
 }
 

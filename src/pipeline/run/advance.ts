@@ -19,7 +19,7 @@ import {
   payloadKeyOf,
 } from './walk.ts';
 import { PipelineFault } from './halt.ts';
-import type { Arrival, BlockKind, Transition, BranchState, Landing } from './run.ts';
+import type { BranchState, Landing, Transition, Arrival, BlockKind } from './run.ts';
 import type {
   ApproveNode,
   Graph,

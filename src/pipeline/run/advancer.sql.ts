@@ -14,17 +14,16 @@ import {
   type WaitSignal,
 } from './advancer.ts';
 import { cancelBranches } from './change.sql.ts';
+import { runIdOf, ancestorsOf, noRunEvents, BranchChanges, type LoadedBranch } from './changes.ts';
+import { loadBranches } from './load-run.sql.ts';
 import {
-  BranchChanges,
-  ancestorsOf,
-  noRunEvents,
-  runIdOf,
+  FROM_RUN_START,
+  branchTable,
+  FROM_RUN_START_AGAIN,
   type BranchRow,
-  type LoadedBranch,
+  type Arrival,
   type RunRow,
-} from './changes.ts';
-import { loadBranches, toBranch } from './load-run.sql.ts';
-import { FROM_RUN_START, FROM_RUN_START_AGAIN, type Arrival } from './run.ts';
+} from './run.ts';
 import { lockBranches, readJoin, recallEvents, writeChanges } from './advance.sql.ts';
 import type { AdvanceRequest, AdvanceResult } from './types.ts';
 import { parseSignalNote } from './walk.ts';
@@ -39,7 +38,7 @@ export async function prepareJoin(
     [branchId],
   );
   if (row === undefined || row['claim_token'] !== token) return undefined;
-  const branch = toBranch(row);
+  const branch = branchTable.decode(row);
   return findNeed(branch) === 'join' ? await readJoin(session, branch) : undefined;
 }
 

@@ -5,18 +5,16 @@ import { senderOf } from '../../signal/signal.ts';
 import type { Graph } from '../language/graph.ts';
 import { applyTransition, findStartEnd, startChildren } from './apply.ts';
 import {
-  draftBranch,
   parseFailing,
+  draftBranch,
   unclaimed,
-  type BlockOpening,
-  type BranchChanges,
-  type BranchRow,
-  type FailedArrival,
   type FailingState,
+  type FailedArrival,
   type LoadedBranch,
-  type RunRow,
+  type BranchChanges,
+  type BlockOpening,
 } from './changes.ts';
-import { FROM_RUN_START_AGAIN, type Arrival } from './run.ts';
+import { FROM_RUN_START_AGAIN, type Arrival, type BranchRow, type RunRow } from './run.ts';
 import { isAwaitedSignal } from './walk.ts';
 
 /** The progress of a cancellation. The root stores it until all other branches have ended. */

@@ -4,21 +4,26 @@ import { limits } from '../../base/limits.ts';
 import type { Job, JobDraft } from '../../job/job.ts';
 import { advance } from './advance.ts';
 import {
-  BranchChanges,
-  baseKeyOf,
-  draftBranch,
   draftRunJob,
-  newBranch,
   notPaused,
   parseFailing,
+  BranchChanges,
+  draftBranch,
+  baseKeyOf,
+  newBranch,
   stepKeyOf,
+  type LoadedBranch,
   type BlockOpening,
   type BranchDraft,
-  type BranchRow,
-  type LoadedBranch,
   type StepDraft,
 } from './changes.ts';
-import { FROM_RUN_START, type Arrival, type Landing, type Transition } from './run.ts';
+import {
+  FROM_RUN_START,
+  type Landing,
+  type Transition,
+  type BranchRow,
+  type Arrival,
+} from './run.ts';
 import { createBranchStarter } from './walk.ts';
 
 /** The most branches that one transaction starts, including those of nested blocks. */

@@ -1,9 +1,9 @@
 import { parseJson } from '../../base/parse-json.ts';
 import type { Transaction } from '../../ledger/dialect.ts';
 import { int, text } from '../../ledger/row.ts';
-import { depthOf, type BranchRow } from './changes.ts';
+import { depthOf } from './changes.ts';
 import { branchRowsOf, forEachSlice } from './copy.sql.ts';
-import { DELAYED_DAY } from './run.ts';
+import { DELAYED_DAY, type BranchRow } from './run.ts';
 
 /**
  * Stored in the parent of a block with limited concurrency, in a revived run that has more unfinished

@@ -16,7 +16,7 @@ import {
 import type { Revival } from './types.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { NodeKind } from '../language/graph.ts';
-import { describeDecision, type Run, type Step } from './run.ts';
+import { describeDecision, type Step, type Run } from './run.ts';
 import { findChildHops } from '../../job/enqueue.service.ts';
 import type {
   DirectiveExecution,

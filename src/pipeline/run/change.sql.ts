@@ -4,8 +4,8 @@ import type { Decision } from './types.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
 import type { CancelState } from './advancer.ts';
 import { claimEndNumber } from './write-run.sql.ts';
-import { toRun, toStep, findGraph } from './load-run.sql.ts';
-import type { RunRow } from './changes.ts';
+import { findGraph } from './load-run.sql.ts';
+
 import { limits } from '../../base/limits.ts';
 import { createBareReport } from '../../job/attempt.ts';
 import { endAsCancelled } from '../../job/outcome.ts';
@@ -15,7 +15,14 @@ import type { Slice } from './copy.sql.ts';
 import { requestCancel } from '../../job/bulk.sql.ts';
 import { settleClosings } from '../../job/settle.sql.ts';
 import type { ErrorCode } from '../../base/errors.ts';
-import { type Arrival, describeDecision, type Step } from './run.ts';
+import {
+  stepTable,
+  runTable,
+  describeDecision,
+  type Step,
+  type Arrival,
+  type RunRow,
+} from './run.ts';
 
 /**
  * Cancels a run. Nothing of it starts or continues afterwards: queued jobs are cancelled, and running
@@ -67,7 +74,7 @@ export async function lockRun(tx: Transaction, runId: string): Promise<RunRow | 
     `select * from ${tx.dialect.table('pipeline_runs')} where id = ? ${tx.dialect.forUpdate}`,
     [runId],
   );
-  return row === undefined ? undefined : toRun(row);
+  return row === undefined ? undefined : runTable.decode(row);
 }
 
 export function runNotFound(runId: string): DirectiveEnd {
@@ -250,7 +257,7 @@ async function readApproveSteps(tx: Transaction, runId: string, name: string): P
       order by case when status = 'waiting' then 0 else 1 end, id limit ?`,
     [runId, name, name, NAMED_MAX + 1],
   );
-  return rows.map(toStep);
+  return rows.map((row) => stepTable.decode(row));
 }
 
 async function explainNoneWaiting(

@@ -8,36 +8,8 @@ import type { Ending } from '../../job/outcome.ts';
 import type { SignalDraft } from '../../signal/signal.ts';
 import type { CommandTarget, Graph } from '../language/graph.ts';
 import { haltReasonOf } from './halt.ts';
-import type { Arrival, BlockKind, Branch, JobOutput, Run, RunStatus, StepStatus } from './run.ts';
+import type { StepStatus, BranchRow, RunStatus, Arrival, RunRow, JobOutput } from './run.ts';
 import type { RunCommitEvents } from './types.ts';
-
-/** A run with the columns that only the ledger needs. */
-export interface RunRow extends Run {
-  readonly firstJobId: string;
-  readonly concurrencyLimit: number | null;
-}
-
-/** A branch with the columns that are needed to advance it. */
-export interface BranchRow extends Branch {
-  /** The kind of its open block. */
-  readonly block: BlockKind | null;
-  /** The number of branches of that block that halted. */
-  readonly halted: number;
-  readonly concurrency: number | null;
-  /** The row of `run_payloads` that has its payload while a wide block is open. */
-  readonly payloadRef: string | null;
-  /** JSON text: its output, for the join. */
-  readonly output: string | null;
-  /** JSON text: the work that is left for an advancer. */
-  readonly outcome: string | null;
-  /** The end of its wait. `dueAt` can be earlier, to search for a signal. */
-  readonly deadlineAt: string | null;
-  /** The number of the first signal that can end its wait. */
-  readonly wakeFrom: number | null;
-  readonly claimToken: string | null;
-  readonly tries: number;
-  readonly crashes: number;
-}
 
 /** A branch with everything that is needed to compute its next steps. */
 export interface LoadedBranch {

@@ -12,11 +12,18 @@ import {
   type Transaction,
 } from '../../ledger/dialect.ts';
 import { WhereClause } from '../../ledger/where.ts';
-import { int, text, textOrNull, intOrNull } from '../../ledger/row.ts';
-import type { BlockKind, BranchStatus, Run, RunStatus, Step, StepStatus } from './run.ts';
+import { int, text, textOrNull } from '../../ledger/row.ts';
+import {
+  stepTable,
+  runTable,
+  branchTable,
+  type Step,
+  type Run,
+  type BranchRow,
+  type RunRow,
+} from './run.ts';
 import type { BranchFilter, StepFilter } from './types.ts';
-import type { HaltReason } from './halt.ts';
-import { baseKeyOf, type BranchRow, type LoadedBranch, type RunRow } from './changes.ts';
+import { baseKeyOf, type LoadedBranch } from './changes.ts';
 
 const GRAPHS_MAX = 256;
 const BASES_MAX = 64;
@@ -75,7 +82,7 @@ export async function loadLockedBranches(
     selectBranches,
     ids.map((id) => ({ id })),
   );
-  const branches = rows.map(toBranch);
+  const branches = rows.map((row) => branchTable.decode(row));
   const runs = await readRuns(tx, [...new Set(branches.map(({ runId }) => runId))]);
   return await loadBranches(
     tx,
@@ -94,7 +101,7 @@ export async function readRuns(
     selectRuns,
     ids.map((id) => ({ id })),
   );
-  return new Map(rows.map((row) => [text(row, 'id'), toRun(row)]));
+  return new Map(rows.map((row) => [text(row, 'id'), runTable.decode(row)]));
 }
 
 const selectRuns = defineRows({
@@ -260,7 +267,7 @@ export async function findRun(session: Session, id: string): Promise<Run | undef
     `select * from ${session.dialect.table('pipeline_runs')} where id = ?`,
     [id],
   );
-  return row === undefined ? undefined : toRun(row);
+  return row === undefined ? undefined : runTable.decode(row);
 }
 
 /** Lists branches in the order of ids: a parent before its branches, these in the order of the block. */
@@ -276,7 +283,7 @@ export async function listBranches(session: Session, filter: BranchFilter): Prom
       order by id limit ?`,
     [...where.values, filter.limit],
   );
-  return rows.map(toBranch);
+  return rows.map((row) => branchTable.decode(row));
 }
 
 export async function listSteps(session: Session, filter: StepFilter): Promise<Step[]> {
@@ -290,104 +297,8 @@ export async function listSteps(session: Session, filter: StepFilter): Promise<S
     `select * from ${session.dialect.table('run_steps')} where ${where.text} order by id limit ?`,
     [...where.values, filter.limit],
   );
-  return rows.map(toStep);
+  return rows.map((row) => stepTable.decode(row));
 }
 
 /** The exact condition of the partial index of waiting steps. */
 export const isWaiting = `status = 'waiting'`;
-
-export function toRun(row: Row): RunRow {
-  return {
-    seq: int(row, 'seq'),
-    id: text(row, 'id'),
-    pipeline: text(row, 'pipeline'),
-    definitionHash: text(row, 'definition_hash'),
-    status: text(row, 'status') as RunStatus,
-    payload: text(row, 'payload'),
-    output: textOrNull(row, 'output'),
-    haltReason: textOrNull(row, 'halt_reason') as HaltReason | null,
-    haltMessage: textOrNull(row, 'halt_message'),
-    haltedAtStep: textOrNull(row, 'halted_at_step'),
-    submittedBy: text(row, 'submitted_by'),
-    actor: text(row, 'actor'),
-    sourceEventId: textOrNull(row, 'source_event_id'),
-    parentJobId: textOrNull(row, 'parent_job_id'),
-    firstJobId: text(row, 'first_job_id'),
-    rootJobId: text(row, 'root_job_id'),
-    lineage: text(row, 'lineage'),
-    hops: int(row, 'hops'),
-    runtimeCaused: row['runtime_caused'] === 1,
-    eventContextId: textOrNull(row, 'event_context_id'),
-    concurrencyKey: textOrNull(row, 'concurrency_key'),
-    concurrencyLimit: intOrNull(row, 'concurrency_limit'),
-    revivedFrom: textOrNull(row, 'revived_from'),
-    awaitedBy: textOrNull(row, 'awaited_by'),
-    dueAt: textOrNull(row, 'due_at'),
-    dedupeKey: textOrNull(row, 'dedupe_key'),
-    createdAt: text(row, 'created_at'),
-    startedAt: textOrNull(row, 'started_at'),
-    completedAt: textOrNull(row, 'completed_at'),
-  };
-}
-
-export function toBranch(row: Row): BranchRow {
-  return {
-    id: text(row, 'id'),
-    runId: text(row, 'run_id'),
-    parentId: textOrNull(row, 'parent_id'),
-    parentMoves: intOrNull(row, 'parent_moves'),
-    index: int(row, 'idx'),
-    label: textOrNull(row, 'label'),
-    path: text(row, 'path'),
-    node: text(row, 'node'),
-    stop: textOrNull(row, 'stop'),
-    status: text(row, 'status') as BranchStatus,
-    payload: text(row, 'payload'),
-    payloadRef: textOrNull(row, 'payload_ref'),
-    isWhole: row['is_whole'] === 1,
-    eventContextId: textOrNull(row, 'event_context_id'),
-    jobId: textOrNull(row, 'job_id'),
-    moves: int(row, 'moves'),
-    block: textOrNull(row, 'block') as BlockKind | null,
-    width: int(row, 'width'),
-    cursor: int(row, 'cursor'),
-    pending: int(row, 'pending'),
-    halted: int(row, 'halted'),
-    concurrency: intOrNull(row, 'concurrency'),
-    output: textOrNull(row, 'output'),
-    outcome: textOrNull(row, 'outcome'),
-    dueAt: textOrNull(row, 'due_at'),
-    deadlineAt: textOrNull(row, 'deadline_at'),
-    waitsFor: textOrNull(row, 'waits_for'),
-    wakeFrom: intOrNull(row, 'wake_from'),
-    claimToken: textOrNull(row, 'claim_token'),
-    claimedBy: textOrNull(row, 'claimed_by'),
-    tries: int(row, 'tries'),
-    crashes: int(row, 'crashes'),
-    haltReason: textOrNull(row, 'halt_reason') as HaltReason | null,
-    haltMessage: textOrNull(row, 'halt_message'),
-    lastStepId: textOrNull(row, 'last_step_id'),
-    createdAt: text(row, 'created_at'),
-    completedAt: textOrNull(row, 'completed_at'),
-  };
-}
-
-export function toStep(row: Row): Step {
-  return {
-    id: text(row, 'id'),
-    runId: text(row, 'run_id'),
-    branchId: text(row, 'branch_id'),
-    node: text(row, 'node'),
-    kind: text(row, 'kind'),
-    status: text(row, 'status') as StepStatus,
-    jobId: textOrNull(row, 'job_id'),
-    output: textOrNull(row, 'output'),
-    error: textOrNull(row, 'error'),
-    note: textOrNull(row, 'note'),
-    nextNode: textOrNull(row, 'next_node'),
-    sourceStepId: textOrNull(row, 'source_step_id'),
-    startedAt: text(row, 'started_at'),
-    dueAt: textOrNull(row, 'due_at'),
-    completedAt: textOrNull(row, 'completed_at'),
-  };
-}

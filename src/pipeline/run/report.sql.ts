@@ -3,7 +3,7 @@ import type { Transaction } from '../../ledger/dialect.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
 import { hasWaitingBranch, isAdminOnly } from '../../signal/signal.sql.ts';
 import type { SignalDraft } from '../../signal/signal.ts';
-import type { BranchChanges, RunEnd, RunRow } from './changes.ts';
+import type { RunEnd, BranchChanges } from './changes.ts';
 import { findGraph } from './load-run.sql.ts';
 import {
   createApprovalSignal,
@@ -15,6 +15,7 @@ import {
 } from './report.ts';
 import type { Followers } from './types.ts';
 import { insertRoots, insertRuns } from './write-run.sql.ts';
+import type { RunRow } from './run.ts';
 
 /** Emits a signal for each step that started to wait for an approval. */
 export async function reportApprovals(tx: Transaction, changes: BranchChanges): Promise<void> {

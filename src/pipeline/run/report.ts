@@ -6,11 +6,11 @@ import type { Handler } from '../language/graph.ts';
 import {
   draftRunJob,
   stepKeyOf,
-  type ApprovalWait,
   type BranchDraft,
+  type ApprovalWait,
   type RunEnd,
-  type RunRow,
 } from './changes.ts';
+import type { RunRow } from './run.ts';
 
 /** A branch that halted. */
 export interface HaltedBranch {

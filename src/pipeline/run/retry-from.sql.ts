@@ -3,9 +3,9 @@ import { defineRows, type Row, type Session, type Transaction } from '../../ledg
 import { int, text, textOrNull } from '../../ledger/row.ts';
 import type { Graph, NodeId } from '../language/graph.ts';
 import { failWith, runNotFound } from './change.sql.ts';
-import { ancestorsOf, type BranchRow, type RunRow } from './changes.ts';
+import { ancestorsOf } from './changes.ts';
 import { branchRowsOf, forEachSlice, stepRowsOf, type RunRows, type Slice } from './copy.sql.ts';
-import { findGraph, readRuns, toBranch } from './load-run.sql.ts';
+import { readRuns, findGraph } from './load-run.sql.ts';
 import {
   createIsDropped,
   findBlocksAround,
@@ -19,7 +19,7 @@ import {
   type ReopenedBlock,
   type RetryFromPlan,
 } from './retry-from.ts';
-import type { BlockKind } from './run.ts';
+import { branchTable, type BlockKind, type BranchRow, type RunRow } from './run.ts';
 import type { RetryFromRefusal, Revival } from './types.ts';
 
 /** Resets the branches of a copied run to their state when they reached a step. */
@@ -101,7 +101,7 @@ async function readSlice(session: Session, { first, last }: Slice): Promise<Bran
     `select * from ${session.dialect.table('run_branches')} where id >= ? and id <= ? order by id`,
     [first, last],
   );
-  return rows.map(toBranch);
+  return rows.map((row) => branchTable.decode(row));
 }
 
 /** Reads the new values of a branch. Undefined for a branch that isn't reset. */

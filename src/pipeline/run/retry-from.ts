@@ -1,8 +1,8 @@
 import type { Json, JsonObject } from '../../base/json.ts';
 import { parseJson } from '../../base/parse-json.ts';
 import type { Graph, Node, NodeId } from '../language/graph.ts';
-import { ancestorsOf, type BranchRow, type RunRow } from './changes.ts';
-import type { BlockKind } from './run.ts';
+import { ancestorsOf } from './changes.ts';
+import type { BlockKind, BranchRow, RunRow } from './run.ts';
 
 /** The branches of an ended run that are reset to repeat a step, and their new positions. */
 export interface RetryFromPlan {

@@ -3,10 +3,11 @@ import { type Dialect, type Transaction, runInSavepoint } from '../../ledger/dia
 import { int, text } from '../../ledger/row.ts';
 import { delayExcessBranches } from './block-concurrency.sql.ts';
 import { failWith, lockRun, runNotFound } from './change.sql.ts';
-import type { RunRow } from './changes.ts';
+
 import { branchRowsOf, copyRun, copySteps, forEachSlice, type RunRows } from './copy.sql.ts';
 import { findRetryFromPlan, resetBranches } from './retry-from.sql.ts';
 import type { Revival } from './types.ts';
+import type { RunRow } from './run.ts';
 
 /**
  * Continues the work of an ended run in a new run. Branches that succeeded keep their output for the

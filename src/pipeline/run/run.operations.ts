@@ -5,9 +5,9 @@ import {
   branchStatuses,
   runStatuses,
   stepStatuses,
-  type Branch,
-  type Run,
   type Step,
+  type Run,
+  type Branch,
 } from './run.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Context } from '../../operation/context.ts';

@@ -8,9 +8,9 @@ import {
   branchStatuses,
   runStatuses,
   stepStatuses,
-  type Branch,
-  type Run,
   type Step,
+  type Run,
+  type Branch,
 } from './run.ts';
 import { haltReasons } from './halt.ts';
 

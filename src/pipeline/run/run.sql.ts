@@ -6,8 +6,8 @@ import { formatOrder, WhereClause } from '../../ledger/where.ts';
 import type { Signal } from '../../signal/signal.ts';
 import { toSignal } from '../../signal/signal.sql.ts';
 import type { Graph } from '../language/graph.ts';
-import { isWaiting, toRun, toStep } from './load-run.sql.ts';
-import type { Run, RunStatus, Step } from './run.ts';
+import { isWaiting } from './load-run.sql.ts';
+import { stepTable, runTable, type Step, type Run, type RunStatus } from './run.ts';
 import type { RunFilter, RunPageFilter, StepJob } from './types.ts';
 import { parseSignalNote } from './walk.ts';
 
@@ -39,7 +39,7 @@ export async function listRuns(session: Session, filter: RunFilter): Promise<Run
       ${formatOrder(filter)} limit ?`,
     [...where.values, filter.limit],
   );
-  return rows.map(toRun);
+  return rows.map((row) => runTable.decode(row));
 }
 
 export async function listWaitedSignals(session: Session, runId: string): Promise<string[]> {
@@ -61,7 +61,7 @@ export async function listApprovalSteps(
     selectApprovalStep,
     runIds.map((run_id) => ({ run_id })),
   );
-  return rows.map(toStep);
+  return rows.map((row) => stepTable.decode(row));
 }
 
 const selectApprovalStep = defineRows({
@@ -82,7 +82,7 @@ export async function listWaitingSteps(
     selectWaitingStep,
     runIds.map((run_id) => ({ run_id })),
   );
-  return rows.map(toStep);
+  return rows.map((row) => stepTable.decode(row));
 }
 
 /** Only this many branches of a run are checked, so that a list stays cheap. */
@@ -167,7 +167,7 @@ export async function readRunPage(session: Session, filter: RunPageFilter): Prom
     range: rangeAfter({}, beforeSeq, 'newest'),
     limit: filter.limit,
     visitMax: filter.visitMax ?? limits.listVisitMax,
-    map: toRun,
+    map: runTable.decode,
   });
 }
 

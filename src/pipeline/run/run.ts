@@ -1,5 +1,6 @@
 import type { Timestamp } from '../../base/clock.ts';
 import type { Json, JsonObject } from '../../base/json.ts';
+import { columnNamed, columnOf, table, type RowOf } from '../../ledger/table.ts';
 import type { NodeId, NodeKind } from '../language/graph.ts';
 import type { HaltReason } from './halt.ts';
 
@@ -31,117 +32,162 @@ export type BranchStatus = (typeof branchStatuses)[number];
 export const stepStatuses = ['waiting', 'succeeded', 'failed', 'skipped', 'cancelled'] as const;
 export type StepStatus = (typeof stepStatuses)[number];
 
-export interface Run {
-  readonly seq: number;
-  readonly id: string;
-  readonly pipeline: string;
-  readonly definitionHash: string;
-  readonly status: RunStatus;
+export const runTable = table('pipeline_runs', {
+  seq: 'int',
+  id: 'text',
+  pipeline: 'text',
+  definitionHash: 'text',
+  status: columnOf<RunStatus>('text'),
   /** The initial payload as JSON text. */
-  readonly payload: string;
+  payload: 'text',
   /** The output of the last step as JSON text. */
-  readonly output: string | null;
-  readonly haltReason: HaltReason | null;
-  readonly haltMessage: string | null;
-  readonly haltedAtStep: string | null;
-  readonly submittedBy: string;
-  readonly actor: string;
-  readonly sourceEventId: string | null;
-  readonly parentJobId: string | null;
+  output: 'text?',
+  haltReason: columnOf<HaltReason | null>('text?'),
+  haltMessage: 'text?',
+  haltedAtStep: 'text?',
+  submittedBy: 'text',
+  actor: 'text',
+  sourceEventId: 'text?',
+  parentJobId: 'text?',
   /** The first job of its lineage. */
-  readonly rootJobId: string;
+  rootJobId: 'text',
   /**
    * The source of the idempotency keys of its jobs. A revived run has the lineage of the first run.
    */
-  readonly lineage: string;
-  readonly hops: number;
-  readonly runtimeCaused: boolean;
-  readonly eventContextId: string | null;
-  readonly concurrencyKey: string | null;
+  lineage: 'text',
+  hops: 'int',
+  runtimeCaused: 'flag',
+  eventContextId: 'text?',
+  concurrencyKey: 'text?',
   /** Set while the run waits for this time. */
-  readonly dueAt: Timestamp | null;
-  readonly dedupeKey: string | null;
-  readonly revivedFrom: string | null;
+  dueAt: 'time?',
+  dedupeKey: 'text?',
+  revivedFrom: 'text?',
   /** The listener that gets notified of its end. */
-  readonly awaitedBy: string | null;
-  readonly createdAt: Timestamp;
-  readonly startedAt: Timestamp | null;
-  readonly completedAt: Timestamp | null;
-}
+  awaitedBy: 'text?',
+  createdAt: 'time',
+  startedAt: 'time?',
+  completedAt: 'time?',
+  // Only the ledger needs the rest.
+  firstJobId: 'text',
+  concurrencyLimit: 'int?',
+});
+
+export type RunRow = RowOf<typeof runTable>;
+export type Run = Omit<RunRow, 'firstJobId' | 'concurrencyLimit'>;
 
 /**
  * A due date that never comes. It marks branches that are delayed until others of their block end.
  */
 export const DELAYED_DAY = '9999-12-31';
 
-/** A thread of control in a run. */
-export interface Branch {
-  readonly id: string;
-  readonly runId: string;
-  readonly parentId: string | null;
+/** The threads of control in runs. */
+export const branchTable = table('run_branches', {
+  id: 'text',
+  runId: 'text',
+  parentId: 'text?',
   /** Identifies the block that it is in: the parent's `moves` when that block was opened. */
-  readonly parentMoves: number | null;
+  parentMoves: 'int?',
   /** Its index in that block, from 0. */
-  readonly index: number;
+  index: columnNamed('idx', 'int'),
   /** The id of the arm of a `split`. */
-  readonly label: string | null;
+  label: 'text?',
   /** Indexes from the root down, such as `0.2.17`. */
-  readonly path: string;
-  readonly node: string;
+  path: 'text',
+  node: 'text',
   /** The node before which it ends, if that is before the end of its body. */
-  readonly stop: string | null;
-  readonly status: BranchStatus;
+  stop: 'text?',
+  status: columnOf<BranchStatus>('text'),
   /**
    * JSON text: the part that it adds to the payload of its parent, or the whole payload if
    * `isWhole`.
    */
-  readonly payload: string;
-  readonly isWhole: boolean;
-  readonly eventContextId: string | null;
+  payload: 'text',
+  isWhole: 'flag',
+  eventContextId: 'text?',
   /** The job of its current step. */
-  readonly jobId: string | null;
+  jobId: 'text?',
   /** Grows with every move, so that outdated copies of the branch can be recognized. */
-  readonly moves: number;
+  moves: 'int',
   /**
    * For an open block: how many branches it has, how many have started, and how many have not
    * ended.
    */
-  readonly width: number;
-  readonly cursor: number;
-  readonly pending: number;
+  width: 'int',
+  cursor: 'int',
+  pending: 'int',
   /** While a process has claimed the branch: when other processes may claim it. */
-  readonly dueAt: Timestamp | null;
+  dueAt: 'time?',
   /** The process that advances it now. */
-  readonly claimedBy: string | null;
-  readonly waitsFor: string | null;
-  readonly haltReason: HaltReason | null;
-  readonly haltMessage: string | null;
-  readonly lastStepId: string | null;
-  readonly createdAt: Timestamp;
-  readonly completedAt: Timestamp | null;
-}
+  claimedBy: 'text?',
+  waitsFor: 'text?',
+  haltReason: columnOf<HaltReason | null>('text?'),
+  haltMessage: 'text?',
+  lastStepId: 'text?',
+  createdAt: 'time',
+  completedAt: 'time?',
+  // Only the ledger needs the rest, to advance the branch.
+  /** The kind of its open block. */
+  block: columnOf<BlockKind | null>('text?'),
+  /** The number of branches of that block that halted. */
+  halted: 'int',
+  concurrency: 'int?',
+  /** The row of `run_payloads` that has its payload while a wide block is open. */
+  payloadRef: 'text?',
+  /** JSON text: its output, for the join. */
+  output: 'text?',
+  /** JSON text: the work that is left for an advancer. */
+  outcome: 'text?',
+  /** The end of its wait. `dueAt` can be earlier, to search for a signal. */
+  deadlineAt: 'time?',
+  /** The number of the first signal that can end its wait. */
+  wakeFrom: 'int?',
+  claimToken: 'text?',
+  tries: 'int',
+  crashes: 'int',
+});
 
-/** A finished or waiting step. */
-export interface Step {
-  readonly id: string;
-  readonly runId: string;
-  readonly branchId: string;
-  readonly node: string;
-  readonly kind: string;
-  readonly status: StepStatus;
-  readonly jobId: string | null;
+export type BranchRow = RowOf<typeof branchTable>;
+
+/** A thread of control in a run. */
+export type Branch = Omit<BranchRow, AdvanceProperty>;
+
+type AdvanceProperty =
+  | 'block'
+  | 'halted'
+  | 'concurrency'
+  | 'payloadRef'
+  | 'output'
+  | 'outcome'
+  | 'deadlineAt'
+  | 'wakeFrom'
+  | 'claimToken'
+  | 'tries'
+  | 'crashes';
+
+/** The finished and waiting steps of runs. */
+export const stepTable = table('run_steps', {
+  id: 'text',
+  runId: 'text',
+  branchId: 'text',
+  node: 'text',
+  kind: 'text',
+  status: columnOf<StepStatus>('text'),
+  jobId: 'text?',
   /** JSON text: the branch's own part of the payload after the step. */
-  readonly output: string | null;
-  readonly error: string | null;
+  output: 'text?',
+  error: 'text?',
   /** The reason for its result, such as the chosen case or the user who approved. */
-  readonly note: string | null;
-  readonly nextNode: string | null;
+  note: 'text?',
+  nextNode: 'text?',
   /** In a revived run: the step of the earlier run that this row copies. */
-  readonly sourceStepId: string | null;
-  readonly startedAt: Timestamp;
-  readonly dueAt: Timestamp | null;
-  readonly completedAt: Timestamp | null;
-}
+  sourceStepId: 'text?',
+  startedAt: 'time',
+  dueAt: 'time?',
+  completedAt: 'time?',
+});
+
+export type Step = RowOf<typeof stepTable>;
 
 const stateTexts: Readonly<Record<string, string>> = {
   succeeded: 'has succeeded',

@@ -3,7 +3,7 @@ import type { ErrorCode } from '../../base/errors.ts';
 import type { JsonObject } from '../../base/json.ts';
 import type { SealedText } from '../../base/seal.ts';
 import type { Dedupe, JobDraft, SubmittedBy } from '../../job/job.ts';
-import type { BranchStatus, Run, RunStatus, StepStatus } from './run.ts';
+import type { BranchStatus, RunStatus, StepStatus, Run } from './run.ts';
 import type { SignalDraft } from '../../signal/signal.ts';
 
 /** Identifies a job of a run by its branch, the previous job, and its idempotency key. */

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { limits } from '../../base/limits.ts';
 import type { Job } from '../../job/job.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import { DELAYED_DAY, describeState, type Branch, type Run, type Step } from './run.ts';
+import { DELAYED_DAY, describeState, type Step, type Run, type Branch } from './run.ts';
 import type { Advancement } from './types.ts';
 
 /** The most branches with a reason of their own. Of more branches, only the fact is reported. */

@@ -2,10 +2,10 @@ import { limits } from '../../base/limits.ts';
 import { isObject, type JsonObject, type Json } from '../../base/json.ts';
 import { PipelineFault, type HaltReason } from './halt.ts';
 import type {
-  Transition,
   BranchState,
-  StepRecord,
   Landing,
+  Transition,
+  StepRecord,
   BranchStart,
   BlockKind,
 } from './run.ts';

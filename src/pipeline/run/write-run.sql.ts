@@ -1,9 +1,9 @@
 import { fromTimestamp, toTimestamp } from '../../base/clock.ts';
 import { defineRows, type Row, type Transaction } from '../../ledger/dialect.ts';
 import { int, text } from '../../ledger/row.ts';
-import type { RunEnd, RunRow } from './changes.ts';
+import type { RunEnd } from './changes.ts';
 import { haltedStepOf, type HaltedLeaves } from './report.ts';
-import type { RunStatus } from './run.ts';
+import type { RunRow, RunStatus } from './run.ts';
 import type { RunDraft, RunStart } from './types.ts';
 
 /** The result of inserting drafts. */
