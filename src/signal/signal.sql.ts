@@ -1,5 +1,6 @@
 import {
   PLAIN_METADATA,
+  signalTable,
   type Signal,
   type SignalDraft,
   type SignalFilter,
@@ -9,7 +10,6 @@ import {
 import {
   defineRows,
   type Dialect,
-  type Row,
   type RowsWriter,
   type Session,
   type Transaction,
@@ -17,7 +17,8 @@ import {
 } from '../ledger/dialect.ts';
 import { insertSignalDirectives } from '../directive/handler.sql.ts';
 import { insertSealedPayloads } from '../access/credential.sql.ts';
-import { int, intOrNull, text, textOrNull, filterWritten } from '../ledger/row.ts';
+import { defineInsert } from '../ledger/insert.ts';
+import { int, text, filterWritten } from '../ledger/row.ts';
 import { FROM_RUN_START_AGAIN } from '../pipeline/run/run.ts';
 import { formatOrder, WhereClause } from '../ledger/where.ts';
 import { limits } from '../base/limits.ts';
@@ -100,39 +101,17 @@ function wakeBranches(r: RowsWriter, d: Dialect): string {
     where run_branches.waits_for = ${r('type')} and run_branches.waits_for is not null`;
 }
 
-const columns = {
-  id: 'text',
-  type: 'text',
-  source: 'text',
-  subject_type: 'text',
-  subject_id: 'text',
-  data: 'text',
-  metadata: 'text',
-  hops: 'int',
-  correlation_id: 'text',
-  inherits: 'int',
-  causation_id: 'text',
-  visibility: 'text',
-  dedupe_key: 'text',
-  source_event_id: 'text',
-  job_id: 'text',
-  job_attempt: 'int',
-  event_index: 'int',
-  occurred_at: 'text',
+/** The row of a signal. `inherits`: it takes the correlation of its cause. */
+const definition = {
+  properties: signalTable.except('seq', 'occurredAt', 'insertedAt'),
+  parameters: { inherits: 'int', occurred: 'text' },
+  sql: (r: RowsWriter, d: Dialect) => ({
+    correlationId: `case when ${r('inherits')} = 0 then ${r('correlation_id')}
+      else ${inherited(r, d)} end`,
+    occurredAt: `coalesce(${r('occurred')}, ${d.now})`,
+    insertedAt: d.now,
+  }),
 } as const;
-
-function insertInto(r: RowsWriter, d: Dialect): string {
-  return `insert into ${d.table('signals')}
-    (id, type, source, subject_type, subject_id, data, metadata, hops, correlation_id,
-      causation_id, visibility, dedupe_key, source_event_id, job_id, job_attempt, event_index,
-      occurred_at, inserted_at)
-    ${r.values(`${r('id')}, ${r('type')}, ${r('source')}, ${r('subject_type')}, ${r('subject_id')},
-      ${r('data')}, ${r('metadata')}, ${r('hops')},
-      case when ${r('inherits')} = 0 then ${r('correlation_id')} else ${inherited(r, d)} end,
-      ${r('causation_id')}, ${r('visibility')}, ${r('dedupe_key')}, ${r('source_event_id')},
-      ${r('job_id')}, ${r('job_attempt')}, ${r('event_index')},
-      coalesce(${r('occurred_at')}, ${d.now}), ${d.now}`)}`;
-}
 
 /**
  * Writes the correlation that a signal inherits: of the signal before it, or of the one that caused
@@ -152,42 +131,27 @@ export function chainOf(d: Dialect, root: () => string): string {
 }
 
 /** An existing row is the same signal again, after a lost response. */
-const insert = defineRows({
-  columns,
-  sql: (r, d) => `${insertInto(r, d)} on conflict (id) do nothing`,
-});
+const insert = defineInsert(signalTable, { ...definition, rest: 'on conflict (id) do nothing' });
 
 /**
  * A second writer of the same key waits for the first one, and inserts nothing if that one
  * committed.
  */
-const insertNew = defineRows({
-  columns,
+const insertNew = defineInsert(signalTable, {
+  ...definition,
+  rest: 'on conflict do nothing',
   returns: 'id',
-  sql: (r, d) => `${insertInto(r, d)} on conflict do nothing`,
 });
 
-function toRow(signal: SignalDraft): Row {
-  const hasCause = signal.causationId !== undefined || signal.jobId !== undefined;
+function toRow(signal: SignalDraft) {
+  const { causationId, jobId, isCorrelated, occurredAt = null } = signal;
+  const hasCause = causationId !== undefined || jobId !== undefined;
   return {
-    id: signal.id,
-    type: signal.type,
-    source: signal.source,
-    subject_type: signal.subjectType ?? null,
-    subject_id: signal.subjectId ?? null,
-    data: signal.data,
+    ...signal,
     metadata: signal.metadata ?? PLAIN_METADATA,
-    hops: signal.hops,
-    correlation_id: signal.correlationId,
-    inherits: hasCause && signal.isCorrelated !== true ? 1 : 0,
-    causation_id: signal.causationId ?? null,
     visibility: signal.visibility ?? 'internal',
-    dedupe_key: signal.dedupeKey ?? null,
-    source_event_id: signal.sourceEventId ?? null,
-    job_id: signal.jobId ?? null,
-    job_attempt: signal.jobAttempt ?? null,
-    event_index: signal.eventIndex ?? null,
-    occurred_at: signal.occurredAt ?? null,
+    inherits: hasCause && isCorrelated !== true ? 1 : 0,
+    occurred: occurredAt,
   };
 }
 
@@ -275,29 +239,7 @@ function whereSignals(filter: SignalFilter): WhereClause {
   return where;
 }
 
-export function toSignal(row: Row): Signal {
-  return {
-    seq: int(row, 'seq'),
-    id: text(row, 'id'),
-    type: text(row, 'type'),
-    source: text(row, 'source'),
-    subjectType: textOrNull(row, 'subject_type'),
-    subjectId: textOrNull(row, 'subject_id'),
-    data: text(row, 'data'),
-    metadata: text(row, 'metadata'),
-    hops: int(row, 'hops'),
-    correlationId: text(row, 'correlation_id'),
-    causationId: textOrNull(row, 'causation_id'),
-    visibility: text(row, 'visibility'),
-    jobId: textOrNull(row, 'job_id'),
-    jobAttempt: intOrNull(row, 'job_attempt'),
-    eventIndex: intOrNull(row, 'event_index'),
-    dedupeKey: textOrNull(row, 'dedupe_key'),
-    sourceEventId: textOrNull(row, 'source_event_id'),
-    occurredAt: text(row, 'occurred_at'),
-    insertedAt: text(row, 'inserted_at'),
-  };
-}
+export const toSignal = signalTable.decode;
 
 /** Returns whether only administrators may see the signal that caused a job, or caused its run. */
 export async function isAdminOnly(

@@ -1,3 +1,4 @@
+import { table, type Optional, type RowOf } from '../ledger/table.ts';
 import type { Timestamp } from '../base/clock.ts';
 import { isObject, parseStoredJson, type JsonObject } from '../base/json.ts';
 import type { SealedText } from '../base/seal.ts';
@@ -35,58 +36,59 @@ const PLUGIN_PREFIX = 'plugin:';
 /** The types of the signals that a breaker opened and that it closed. */
 export const breakerSignals = ['breaker.opened', 'breaker.closed'] as const;
 
-/** An immutable fact that isn't in the ledger yet. The reporter creates the id. */
-export interface SignalDraft {
-  readonly id: string;
-  readonly type: string;
-  readonly source: string;
-  readonly subjectType?: string;
-  readonly subjectId?: string;
+export const signalTable = table('signals', {
+  seq: 'int',
+  id: 'text',
+  type: 'text',
+  source: 'text',
+  subjectType: 'text?',
+  subjectId: 'text?',
   /** JSON text. */
-  readonly data: string;
-  readonly metadata?: string;
+  data: 'text',
+  metadata: 'text',
+  hops: 'int',
+  correlationId: 'text',
+  causationId: 'text?',
+  /** `internal` or `admin_only`. */
+  visibility: 'text',
+  /** For a plugin's event: the attempt that emitted it, and its index in the response. */
+  jobId: 'text?',
+  jobAttempt: 'int?',
+  eventIndex: 'int?',
+  /** Each source can use a dedupe key once, and an id of its own once. */
+  dedupeKey: 'text?',
+  sourceEventId: 'text?',
+  occurredAt: 'time',
+  insertedAt: 'time',
+});
+
+export type Signal = RowOf<typeof signalTable>;
+
+type SignalProperties = Pick<Signal, 'id' | 'type' | 'source' | 'data' | 'hops' | 'correlationId'> &
+  Optional<
+    Signal,
+    | 'subjectType'
+    | 'subjectId'
+    | 'metadata'
+    | 'causationId'
+    | 'jobId'
+    | 'jobAttempt'
+    | 'eventIndex'
+    | 'dedupeKey'
+    | 'sourceEventId'
+  >;
+
+/** An immutable fact that isn't in the ledger yet. The reporter creates the id. */
+export interface SignalDraft extends SignalProperties {
   /** The whole `data`, if something in it was masked. */
   readonly sealed?: SealedText;
-  readonly hops: number;
-  readonly correlationId: string;
-  readonly causationId?: string;
   readonly visibility?: 'internal' | 'admin_only';
-  /** For a plugin's event: the attempt that emitted it, and its index in the response. */
-  readonly jobId?: string;
-  readonly jobAttempt?: number;
-  readonly eventIndex?: number;
   /** The time of the event, if it isn't now. */
   readonly occurredAt?: Timestamp;
-  /** Each source can use a dedupe key once, and an id of its own once. */
-  readonly dedupeKey?: string;
-  readonly sourceEventId?: string;
   /** The reporter named the correlation, so it isn't inherited from the cause. */
   readonly isCorrelated?: boolean;
   /** The signal comes from a directive that a signal requested, so it must not request another. */
   readonly isQuiet?: boolean;
-}
-
-/** A row of signals. */
-export interface Signal {
-  readonly seq: number;
-  readonly id: string;
-  readonly type: string;
-  readonly source: string;
-  readonly subjectType: string | null;
-  readonly subjectId: string | null;
-  readonly data: string;
-  readonly metadata: string;
-  readonly hops: number;
-  readonly correlationId: string;
-  readonly causationId: string | null;
-  readonly visibility: string;
-  readonly jobId: string | null;
-  readonly jobAttempt: number | null;
-  readonly eventIndex: number | null;
-  readonly dedupeKey: string | null;
-  readonly sourceEventId: string | null;
-  readonly occurredAt: Timestamp;
-  readonly insertedAt: Timestamp;
 }
 
 export interface SignalFilter {
