@@ -2,8 +2,14 @@ import { limits } from '../base/limits.ts';
 import { defineRows, type Dialect, type Row, type Session, type Value } from '../ledger/dialect.ts';
 import { text } from '../ledger/row.ts';
 import { WhereClause } from '../ledger/where.ts';
-import { isAttemptOf, toAttempt } from './attempt.sql.ts';
-import type { Attempt, AttemptFilter, AttemptPage, AttemptPageFilter } from './attempt.ts';
+import { isAttemptOf } from './attempt.sql.ts';
+import {
+  attemptTable,
+  type Attempt,
+  type AttemptFilter,
+  type AttemptPage,
+  type AttemptPageFilter,
+} from './attempt.ts';
 
 export async function listAttempts(session: Session, filter: AttemptFilter): Promise<Attempt[]> {
   const { dialect: d } = session;
@@ -21,7 +27,7 @@ export async function listAttempts(session: Session, filter: AttemptFilter): Pro
     `select * from ${source} where ${where.text} ${inOrder} limit ?`,
     values,
   );
-  return rows.map(toAttempt);
+  return rows.map(attemptTable.decode);
 }
 
 interface NarrowedAttempts {
@@ -129,7 +135,7 @@ async function readInOrder(session: Session, found: readonly Row[]): Promise<Att
   const byId = new Map(rows.map((row) => [text(row, 'id'), row]));
   return found.flatMap((row) => {
     const whole = byId.get(text(row, 'id'));
-    return whole === undefined ? [] : [toAttempt(whole)];
+    return whole === undefined ? [] : [attemptTable.decode(whole)];
   });
 }
 

@@ -6,8 +6,9 @@ import {
   type Session,
   type Transaction,
 } from '../ledger/dialect.ts';
-import { intOrNull, int, text, textOrNull } from '../ledger/row.ts';
-import type { Attempt, AttemptCause, AttemptStatus } from './attempt.ts';
+import { defineRowsOf } from '../ledger/insert.ts';
+import { text } from '../ledger/row.ts';
+import { attemptTable, type Attempt } from './attempt.ts';
 
 /**
  * Writes the guard of every close of an attempt. It matches only the claim and the attempt that the
@@ -48,11 +49,12 @@ export function insertAttempts(
   closed: readonly Closing[],
   closedAt: ClosedAt,
 ): void {
-  const started = closed.filter(({ claimToken }) => claimToken !== null);
-  tx.send(
-    insertRows,
-    started.map((closing) => toRow(closing, closedAt)),
-  );
+  const rows = closed.flatMap((closing) => {
+    const completedAt = closedAt.get(closing.job.id);
+    const isLogged = closing.claimToken !== null && completedAt !== undefined;
+    return isLogged ? [toRow(closing, completedAt)] : [];
+  });
+  tx.send(insertRows, rows);
 }
 
 /**
@@ -84,7 +86,7 @@ export async function listAttemptsOfJobs(
     jobIds.map((id) => ({ job_id: id })),
   );
   return rows
-    .map(toAttempt)
+    .map(attemptTable.decode)
     .sort((a, b) => (a.jobId === b.jobId ? a.attempt - b.attempt : a.jobId < b.jobId ? -1 : 1));
 }
 
@@ -102,80 +104,44 @@ export function isAttemptOf(log: string, jobId: string): string {
   return `${log}.id > ${jobId} || '-' and ${log}.id < ${jobId} || '.'`;
 }
 
-/** The columns that come from the closing. */
-const reported = {
-  status: 'text',
-  cause: 'text',
-  result: 'text',
-  attempt: 'int',
-  last_error: 'text',
-  stderr: 'text',
-  stderr_truncated: 'int',
-  exit_code: 'int',
-  signal: 'text',
-  pid: 'int',
-  queue_ms: 'int',
-  spawn_ms: 'int',
-  run_ms: 'int',
-  cpu_ms: 'int',
-  memory_peak_bytes: 'int',
-  settle_ms: 'int',
-  process_id: 'text',
-  claim_token: 'text',
-  completed_at: 'text',
-} as const;
-
 /** The columns that are copied from the job. */
 const copied = [
   'plugin',
   'command',
-  'submitted_by',
-  'created_at',
-  'started_at',
-  'parent_job_id',
-  'source_event_id',
-  'config_snapshot_id',
-];
+  'submittedBy',
+  'createdAt',
+  'startedAt',
+  'parentJobId',
+  'sourceEventId',
+  'configSnapshotId',
+] as const;
 
-const insertRows = defineRows({
-  columns: { seq: 'int', ...reported },
+/** The columns that come from the closing. */
+const reported = attemptTable.except('id', 'jobId', ...copied);
+
+const insertRows = defineRowsOf(attemptTable, reported, {
+  parameters: { seq: 'int' },
   key: 'seq',
   sql: (r, d) => {
-    const names = Object.keys(reported);
-    return `insert into ${d.table('job_log')}
-      (id, job_id, ${copied.join(', ')}, ${names.join(', ')})
+    const own = copied.map(columnIn);
+    const given = reported.map(columnIn);
+    return `insert into ${d.table('job_log')} (id, job_id, ${[...own, ...given].join(', ')})
       select q.id || '-' || cast(${r('attempt')} as ${d.types.int}), q.id,
-        ${copied.map((name) => `q.${name}`).join(', ')}, ${names.map((name) => r(name)).join(', ')}
+        ${own.map((name) => `q.${name}`).join(', ')}, ${given.map((name) => r(name)).join(', ')}
       from ${r.lateral(
-        `select j.id, ${copied.map((name) => `j.${name}`).join(', ')}
+        `select j.id, ${own.map((name) => `j.${name}`).join(', ')}
         from ${d.table('job_queue')} j where j.seq ${r.isKey()}`,
       )}`;
   },
 });
 
-function toRow({ job, claimToken, report }: Closing, closedAt: ClosedAt): Row {
-  return {
-    seq: job.seq,
-    status: report.status,
-    cause: report.cause,
-    result: report.result,
-    attempt: job.attempt,
-    last_error: report.error,
-    stderr: report.stderr,
-    stderr_truncated: report.stderrTruncated ? 1 : 0,
-    exit_code: report.exitCode,
-    signal: report.signal,
-    pid: report.pid,
-    queue_ms: report.queueMs,
-    spawn_ms: report.spawnMs,
-    run_ms: report.runMs,
-    cpu_ms: report.cpuMs,
-    memory_peak_bytes: report.memoryPeakBytes,
-    settle_ms: report.settleMs,
-    process_id: job.claimedBy,
-    claim_token: claimToken,
-    completed_at: closedAt.get(job.id) ?? null,
-  };
+function columnIn(property: string): string {
+  return attemptTable.fields.get(property)?.column ?? property;
+}
+
+function toRow({ job, claimToken, report }: Closing, completedAt: string) {
+  const { seq, attempt, claimedBy: processId } = job;
+  return { ...report, seq, attempt, processId, claimToken, completedAt };
 }
 
 const selectSettled = defineRows({
@@ -196,37 +162,3 @@ const selectOfJob = defineRows({
       where l.job_id = ${r('job_id')} and ${isAttemptOf('l', r('job_id'))}`,
     )}`,
 });
-
-export function toAttempt(row: Row): Attempt {
-  return {
-    id: text(row, 'id'),
-    jobId: text(row, 'job_id'),
-    plugin: text(row, 'plugin'),
-    command: text(row, 'command'),
-    attempt: int(row, 'attempt'),
-    status: text(row, 'status') as AttemptStatus,
-    cause: text(row, 'cause') as AttemptCause,
-    error: textOrNull(row, 'last_error'),
-    result: textOrNull(row, 'result'),
-    stderr: textOrNull(row, 'stderr'),
-    stderrTruncated: row['stderr_truncated'] === 1,
-    exitCode: intOrNull(row, 'exit_code'),
-    signal: textOrNull(row, 'signal'),
-    pid: intOrNull(row, 'pid'),
-    queueMs: intOrNull(row, 'queue_ms'),
-    spawnMs: intOrNull(row, 'spawn_ms'),
-    runMs: intOrNull(row, 'run_ms'),
-    cpuMs: intOrNull(row, 'cpu_ms'),
-    memoryPeakBytes: intOrNull(row, 'memory_peak_bytes'),
-    settleMs: intOrNull(row, 'settle_ms'),
-    submittedBy: text(row, 'submitted_by'),
-    createdAt: text(row, 'created_at'),
-    startedAt: textOrNull(row, 'started_at'),
-    completedAt: text(row, 'completed_at'),
-    processId: textOrNull(row, 'process_id'),
-    claimToken: textOrNull(row, 'claim_token'),
-    parentJobId: textOrNull(row, 'parent_job_id'),
-    sourceEventId: textOrNull(row, 'source_event_id'),
-    configSnapshotId: textOrNull(row, 'config_snapshot_id'),
-  };
-}

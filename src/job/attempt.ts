@@ -1,4 +1,5 @@
 import type { Timestamp } from '../base/clock.ts';
+import { columnNamed, columnOf, table, type RowOf } from '../ledger/table.ts';
 
 /** The ways in which one attempt can end. Each attempt has its own row in `job_log`. */
 export const attemptStatuses = [
@@ -42,45 +43,62 @@ export const attemptCauses = [
 
 export type AttemptCause = (typeof attemptCauses)[number];
 
-/** The facts about one attempt that `job_log` records. */
-export interface AttemptReport {
-  readonly status: AttemptStatus;
-  readonly cause: AttemptCause;
-  readonly error: string | null;
+export const attemptTable = table('job_log', {
+  id: 'text',
+  jobId: 'text',
+  plugin: 'text',
+  command: 'text',
+  attempt: 'int',
+  status: columnOf<AttemptStatus>('text'),
+  cause: columnOf<AttemptCause>('text'),
+  error: columnNamed('last_error', 'text?'),
   /** The plugin's output, verbatim. */
-  readonly result: string | null;
-  readonly stderr: string | null;
-  readonly stderrTruncated: boolean;
-  readonly exitCode: number | null;
-  readonly signal: string | null;
-  readonly pid: number | null;
-  readonly queueMs: number | null;
-  readonly spawnMs: number | null;
-  readonly runMs: number | null;
+  result: 'text?',
+  stderr: 'text?',
+  stderrTruncated: 'flag',
+  exitCode: 'int?',
+  signal: 'text?',
+  pid: 'int?',
+  queueMs: 'int?',
+  spawnMs: 'int?',
+  runMs: 'int?',
   /** User and system time. Null if the spawner can't measure it. */
-  readonly cpuMs: number | null;
-  readonly memoryPeakBytes: number | null;
-  readonly settleMs: number | null;
-}
-
-/** A row of job_log. */
-export interface Attempt extends AttemptReport {
-  readonly id: string;
-  readonly jobId: string;
-  readonly plugin: string;
-  readonly command: string;
-  readonly attempt: number;
-  readonly submittedBy: string;
-  readonly createdAt: Timestamp;
-  readonly startedAt: Timestamp | null;
-  readonly completedAt: Timestamp;
-  readonly processId: string | null;
-  readonly claimToken: string | null;
-  readonly parentJobId: string | null;
-  readonly sourceEventId: string | null;
+  cpuMs: 'int?',
+  memoryPeakBytes: 'int?',
+  settleMs: 'int?',
+  submittedBy: 'text',
+  createdAt: 'time',
+  startedAt: 'time?',
+  completedAt: 'time',
+  processId: 'text?',
+  claimToken: 'text?',
+  parentJobId: 'text?',
+  sourceEventId: 'text?',
   /** The configuration that the attempt ran with. */
-  readonly configSnapshotId: string | null;
-}
+  configSnapshotId: 'text?',
+});
+
+export type Attempt = RowOf<typeof attemptTable>;
+
+/** The facts about one attempt that its end reports. */
+export type AttemptReport = Pick<
+  Attempt,
+  | 'status'
+  | 'cause'
+  | 'error'
+  | 'result'
+  | 'stderr'
+  | 'stderrTruncated'
+  | 'exitCode'
+  | 'signal'
+  | 'pid'
+  | 'queueMs'
+  | 'spawnMs'
+  | 'runMs'
+  | 'cpuMs'
+  | 'memoryPeakBytes'
+  | 'settleMs'
+>;
 
 /** Creates the report of an attempt of which nothing but its end is known. */
 export function createBareReport(

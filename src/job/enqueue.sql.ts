@@ -1,15 +1,9 @@
 import type { EnqueueBatch } from '../ledger/commit.ts';
-import {
-  defineRows,
-  type Dialect,
-  type Row,
-  type RowsWriter,
-  type Transaction,
-} from '../ledger/dialect.ts';
+import type { Transaction } from '../ledger/dialect.ts';
 import { defineInsert } from '../ledger/insert.ts';
 import { insertSignals } from '../signal/signal.sql.ts';
 import { findDuplicates, findKeyHolders } from './dedupe.sql.ts';
-import type { JobDraft } from './job.ts';
+import { jobTable, type JobDraft } from './job.ts';
 import { contextTable, type ContextDraft, type EnqueueResult } from './types.ts';
 
 /** Adds jobs, alone or as part of a settlement. All jobs are added here. */
@@ -34,8 +28,8 @@ export async function enqueueJobs(tx: Transaction, batch: EnqueueBatch): Promise
 /** A job that is in the ledger already is the same request again. */
 function insertAll(tx: Transaction, jobs: readonly JobDraft[]): void {
   const listener = tx.ends?.listener ?? null;
-  const rows: Row[] = [];
-  const delayed: Row[] = [];
+  const rows: ReturnType<typeof toRow>[] = [];
+  const delayed: ReturnType<typeof toDelayedRow>[] = [];
   for (const job of jobs) {
     if (isDelayed(job)) delayed.push(toDelayedRow(job, listener));
     else rows.push(toRow(job, listener));
@@ -84,74 +78,56 @@ const insertContext = defineInsert(contextTable, {
   rest: 'on conflict (id) do nothing',
 });
 
-const jobColumns = {
-  id: 'text',
-  plugin: 'text',
-  command: 'text',
-  payload: 'text',
-  max_attempts: 'int',
-  submitted_by: 'text',
-  actor: 'text',
-  dedupe_key: 'text',
-  dedupe_ttl_ms: 'int',
-  dependency_key: 'text',
-  parent_job_id: 'text',
-  source_event_id: 'text',
-  root_job_id: 'text',
-  retry_of: 'text',
-  idempotency_key: 'text',
-  hops: 'int',
-  runtime_caused: 'int',
-  event_context_id: 'text',
-  schedule_id: 'text',
-  schedule_slot: 'text',
-  init_for: 'text',
-  run_id: 'text',
-  branch_id: 'text',
-  step_id: 'text',
-  base_key: 'text',
-  timeout_ms: 'int',
-  backoff_ms: 'int',
-  awaited_by: 'text',
-} as const;
+/** The columns that a job starts with. The others have their defaults. */
+const inserted = jobTable.except(
+  'seq',
+  'status',
+  'attempt',
+  'retryCount',
+  'crashCount',
+  'interruptCount',
+  'suspect',
+  'createdAt',
+  'readyAt',
+  'startedAt',
+  'completedAt',
+  'nextRetryAt',
+  'lastError',
+  'reason',
+  'claimToken',
+  'claimedBy',
+  'claimExpiresAt',
+  'cancelRequestedAt',
+  'configSnapshotId',
+);
 
-function insertInto(r: RowsWriter, d: Dialect, readyAt: string, dueAt: string): string {
-  return `insert into ${d.table('job_queue')}
-    (id, plugin, command, payload, status, max_attempts, submitted_by, actor, dedupe_key,
-      dedupe_ttl_ms, dependency_key, parent_job_id, source_event_id, root_job_id, retry_of,
-      idempotency_key, hops, runtime_caused, event_context_id, schedule_id, schedule_slot,
-      init_for, run_id, branch_id, step_id, base_key, timeout_ms, backoff_ms, awaited_by,
-      created_at, ready_at, next_retry_at)
-    ${r.values(`${r('id')}, ${r('plugin')}, ${r('command')}, ${r('payload')}, 'queued',
-      ${r('max_attempts')}, ${r('submitted_by')}, ${r('actor')}, ${r('dedupe_key')},
-      ${r('dedupe_ttl_ms')}, ${r('dependency_key')}, ${r('parent_job_id')}, ${r('source_event_id')},
-      ${r('root_job_id')}, ${r('retry_of')}, ${r('idempotency_key')}, ${r('hops')}, ${r('runtime_caused')},
-      ${r('event_context_id')}, ${r('schedule_id')}, ${r('schedule_slot')}, ${r('init_for')},
-      ${r('run_id')}, ${r('branch_id')}, ${r('step_id')}, ${r('base_key')}, ${r('timeout_ms')},
-      ${r('backoff_ms')}, ${r('awaited_by')}, ${d.statementNow}, ${readyAt}, ${dueAt}`)}
-    on conflict (id) do nothing`;
-}
-
-const insertJobs = defineRows({
-  columns: jobColumns,
-  sql: (r, d) => insertInto(r, d, d.statementNow, 'null'),
+const insertJobs = defineInsert(jobTable, {
+  properties: inserted,
+  sql: (_, d) => ({
+    status: `'queued'`,
+    createdAt: d.statementNow,
+    readyAt: d.statementNow,
+  }),
+  rest: 'on conflict (id) do nothing',
 });
 
 /** A due time in the past means ready now: it must not make the job older than it is. */
-const insertDelayedJobs = defineRows({
-  columns: { ...jobColumns, due_at: 'text', delay_ms: 'int' },
+const insertDelayedJobs = defineInsert(jobTable, {
+  properties: inserted,
+  parameters: { due_at: 'text', delay_ms: 'int' },
   sql: (r, d) => {
     const due = `coalesce(${r('due_at')}, ${d.nowPlus(r('delay_ms'))})`;
-    return insertInto(
-      r,
-      d,
-      `case when ${due} > ${d.now} then ${due} else ${d.now} end`,
-      `case when ${due} > ${d.now} then ${due} end`,
-    );
+    return {
+      status: `'queued'`,
+      createdAt: d.statementNow,
+      readyAt: `case when ${due} > ${d.now} then ${due} else ${d.now} end`,
+      nextRetryAt: `case when ${due} > ${d.now} then ${due} end`,
+    };
   },
+  rest: 'on conflict (id) do nothing',
 });
 
-function toDelayedRow(job: JobDraft, listener: string | null): Row {
+function toDelayedRow(job: JobDraft, listener: string | null) {
   const { due = { inMs: 0 } } = job;
   return {
     ...toRow(job, listener),
@@ -160,35 +136,21 @@ function toDelayedRow(job: JobDraft, listener: string | null): Row {
   };
 }
 
-function toRow(job: JobDraft, listener: string | null): Row {
+function toRow(job: JobDraft, listener: string | null) {
+  const { id, dedupe, schedule, run } = job;
   return {
-    id: job.id,
-    plugin: job.plugin,
-    command: job.command,
-    payload: job.payload,
-    max_attempts: job.maxAttempts,
-    submitted_by: job.submittedBy,
-    actor: job.actor,
-    dedupe_key: job.dedupe?.key ?? null,
-    dedupe_ttl_ms: job.dedupe?.ttlMs ?? null,
-    dependency_key: job.dependencyKey ?? null,
-    parent_job_id: job.parentJobId ?? null,
-    source_event_id: job.sourceEventId ?? null,
-    root_job_id: job.rootJobId ?? job.id,
-    retry_of: job.retryOf ?? null,
-    idempotency_key: job.idempotencyKey ?? job.id,
+    ...job,
+    dedupeKey: dedupe?.key,
+    dedupeTtlMs: dedupe?.ttlMs,
+    rootJobId: job.rootJobId ?? id,
+    idempotencyKey: job.idempotencyKey ?? id,
     hops: job.hops ?? 0,
-    runtime_caused: job.runtimeCaused === true ? 1 : 0,
-    event_context_id: job.eventContextId ?? null,
-    schedule_id: job.schedule?.id ?? null,
-    schedule_slot: job.schedule?.slot ?? null,
-    init_for: job.initFor ?? null,
-    run_id: job.run?.id ?? null,
-    branch_id: job.run?.branchId ?? null,
-    step_id: job.run?.stepId ?? null,
-    base_key: job.baseKey ?? null,
-    timeout_ms: job.timeoutMs ?? null,
-    backoff_ms: job.backoffMs ?? null,
-    awaited_by: job.isAwaited === true ? listener : null,
+    runtimeCaused: job.runtimeCaused ?? false,
+    scheduleId: schedule?.id,
+    scheduleSlot: schedule?.slot,
+    runId: run?.id,
+    branchId: run?.branchId,
+    stepId: run?.stepId,
+    awaitedBy: job.isAwaited === true ? listener : null,
   };
 }

@@ -1,6 +1,7 @@
 import type { Timestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
+import { columnOf, table, type Optional, type RowOf } from '../ledger/table.ts';
 import { parseJson } from '../base/parse-json.ts';
 import {
   parseTraceparent,
@@ -24,50 +25,6 @@ export const submitters = [
 
 export type SubmittedBy = (typeof submitters)[number];
 
-/** A job to be enqueued. The caller creates the id, so that enqueueing is idempotent. */
-export interface JobDraft {
-  readonly id: string;
-  readonly plugin: string;
-  readonly command: string;
-  /** JSON text; opaque to the ledger. */
-  readonly payload: string;
-  readonly submittedBy: SubmittedBy;
-  /** The exact submitter, such as `cli:ann` or `plugin:folder-watch`. */
-  readonly actor: string;
-  readonly maxAttempts: number;
-  readonly dedupe?: Dedupe;
-  /** At most one job with the same key runs at any time, first come, first served. */
-  readonly dependencyKey?: string;
-  /** The earliest start: a time, or a delay from its acceptance by the database's clock. */
-  readonly due?: { readonly at: Timestamp } | { readonly inMs: number };
-  readonly parentJobId?: string;
-  /** The signal that caused it. */
-  readonly sourceEventId?: string;
-  /** The first job of its lineage. A job without one is its own root. */
-  readonly rootJobId?: string;
-  readonly retryOf?: string;
-  /** Stable across attempts, crashes and retries of the same work. */
-  readonly idempotencyKey?: string;
-  /** The number of signals between the first cause and this job. */
-  readonly hops?: number;
-  /** True if one of Ductile's own signals is among its causes. */
-  readonly runtimeCaused?: boolean;
-  readonly eventContextId?: string;
-  /** The schedule that caused it, and its slot: generation and number. */
-  readonly schedule?: { readonly id: string; readonly slot: string };
-  /** For an init job: the fingerprint of the plugin configuration that it sets up. */
-  readonly initFor?: string;
-  /** The step of a run that this job executes. */
-  readonly run?: { readonly id: string; readonly branchId: string; readonly stepId: string };
-  /** For a step of a branch: the key of the base payload. */
-  readonly baseKey?: string;
-  /** Overrides of the plugin's timeout and of the base of its backoff. */
-  readonly timeoutMs?: number;
-  readonly backoffMs?: number;
-  /** The caller that enqueues the job waits for its end. */
-  readonly isAwaited?: boolean;
-}
-
 export interface Dedupe {
   readonly key: string;
   readonly ttlMs: number;
@@ -78,67 +35,110 @@ export interface Dedupe {
   readonly blockInFlight: boolean;
 }
 
-/** A row of `job_queue`. */
-export interface Job {
-  readonly seq: number;
-  readonly id: string;
-  readonly plugin: string;
-  readonly command: string;
-  readonly payload: string;
-  readonly status: JobStatus;
+export const jobTable = table('job_queue', {
+  seq: 'int',
+  id: 'text',
+  plugin: 'text',
+  command: 'text',
+  /** JSON text; opaque to the ledger. */
+  payload: 'text',
+  status: columnOf<JobStatus>('text'),
   /**
    * Counts every start, crashes and releases included. For a queued job: the number of the next
    * attempt.
    */
-  readonly attempt: number;
-  readonly maxAttempts: number;
+  attempt: 'int',
+  maxAttempts: 'int',
   /** Failures charged to the job so far. */
-  readonly retryCount: number;
+  retryCount: 'int',
   /** Service crashes charged to the job so far. */
-  readonly crashCount: number;
+  crashCount: 'int',
   /** Service crashes in a row during which other jobs ran, too. */
-  readonly interruptCount: number;
+  interruptCount: 'int',
   /** Set after several crashes in a row. At most one suspect runs in a process at a time. */
-  readonly suspect: boolean;
-  readonly submittedBy: string;
-  readonly actor: string;
-  readonly dedupeKey: string | null;
-  readonly dedupeTtlMs: number | null;
-  readonly dependencyKey: string | null;
-  readonly createdAt: Timestamp;
-  readonly readyAt: Timestamp;
-  readonly startedAt: Timestamp | null;
-  readonly completedAt: Timestamp | null;
-  readonly nextRetryAt: Timestamp | null;
-  readonly lastError: string | null;
-  readonly reason: string | null;
-  readonly parentJobId: string | null;
-  readonly sourceEventId: string | null;
-  readonly rootJobId: string;
-  readonly retryOf: string | null;
-  readonly idempotencyKey: string;
-  readonly hops: number;
-  readonly runtimeCaused: boolean;
-  readonly eventContextId: string | null;
-  readonly scheduleId: string | null;
-  readonly scheduleSlot: string | null;
-  readonly claimToken: string | null;
-  readonly claimedBy: string | null;
-  readonly claimExpiresAt: Timestamp | null;
-  readonly cancelRequestedAt: Timestamp | null;
+  suspect: 'flag',
+  submittedBy: 'text',
+  /** The exact submitter, such as `cli:ann` or `plugin:folder-watch`. */
+  actor: 'text',
+  dedupeKey: 'text?',
+  dedupeTtlMs: 'int?',
+  /** At most one job with the same key runs at any time, first come, first served. */
+  dependencyKey: 'text?',
+  createdAt: 'time',
+  readyAt: 'time',
+  startedAt: 'time?',
+  completedAt: 'time?',
+  nextRetryAt: 'time?',
+  lastError: 'text?',
+  reason: 'text?',
+  parentJobId: 'text?',
+  /** The signal that caused it. */
+  sourceEventId: 'text?',
+  /** The first job of its lineage. A job without one is its own root. */
+  rootJobId: 'text',
+  retryOf: 'text?',
+  /** Stable across attempts, crashes and retries of the same work. */
+  idempotencyKey: 'text',
+  /** The number of signals between the first cause and this job. */
+  hops: 'int',
+  /** True if one of Ductile's own signals is among its causes. */
+  runtimeCaused: 'flag',
+  eventContextId: 'text?',
+  /** The schedule that caused it, and its slot: generation and number. */
+  scheduleId: 'text?',
+  scheduleSlot: 'text?',
+  claimToken: 'text?',
+  claimedBy: 'text?',
+  claimExpiresAt: 'time?',
+  cancelRequestedAt: 'time?',
   /** The configuration of its latest claim. */
-  readonly configSnapshotId: string | null;
+  configSnapshotId: 'text?',
+  /** For an init job: the fingerprint of the plugin configuration that it sets up. */
+  initFor: 'text?',
   /** For a step of a run: the run, its branch and the step's id in the pipeline. */
-  readonly runId: string | null;
-  readonly branchId: string | null;
-  readonly stepId: string | null;
+  runId: 'text?',
+  branchId: 'text?',
+  stepId: 'text?',
   /** `<branch>:<moves>` of its base payload. */
-  readonly baseKey: string | null;
-  /** Overrides of the plugin's settings. */
-  readonly timeoutMs: number | null;
-  readonly backoffMs: number | null;
+  baseKey: 'text?',
+  /** Overrides of the plugin's timeout and of the base of its backoff. */
+  timeoutMs: 'int?',
+  backoffMs: 'int?',
   /** The listener to notify of its end. */
-  readonly awaitedBy: string | null;
+  awaitedBy: 'text?',
+});
+
+export type Job = RowOf<typeof jobTable>;
+
+type JobProperties = Pick<Job, 'id' | 'plugin' | 'command' | 'payload' | 'actor' | 'maxAttempts'> &
+  Optional<
+    Job,
+    | 'dependencyKey'
+    | 'parentJobId'
+    | 'sourceEventId'
+    | 'rootJobId'
+    | 'retryOf'
+    | 'idempotencyKey'
+    | 'hops'
+    | 'runtimeCaused'
+    | 'eventContextId'
+    | 'initFor'
+    | 'baseKey'
+    | 'timeoutMs'
+    | 'backoffMs'
+  >;
+
+/** A job to be enqueued. The caller creates the id, so that enqueueing is idempotent. */
+export interface JobDraft extends JobProperties {
+  readonly submittedBy: SubmittedBy;
+  readonly dedupe?: Dedupe;
+  /** The earliest start: a time, or a delay from its acceptance by the database's clock. */
+  readonly due?: { readonly at: Timestamp } | { readonly inMs: number };
+  readonly schedule?: { readonly id: string; readonly slot: string };
+  /** The step of a run that this job executes. */
+  readonly run?: { readonly id: string; readonly branchId: string; readonly stepId: string };
+  /** The caller that enqueues the job waits for its end. */
+  readonly isAwaited?: boolean;
 }
 
 /** The states of a job. */

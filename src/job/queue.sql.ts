@@ -1,23 +1,11 @@
 import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import {
-  awaitBoth,
-  type Dialect,
-  type Row,
-  type Session,
-  type Transaction,
-} from '../ledger/dialect.ts';
+import { awaitBoth, type Dialect, type Session, type Transaction } from '../ledger/dialect.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { hasNoKey, writeKeyHeads } from './dependency.sql.ts';
-import type { Job } from './job.ts';
-import type {
-  PromotionResult,
-  QueueCounts,
-  QueueLimit,
-  QueuePosition,
-  RunningJob,
-} from './types.ts';
+import { jobTable, type Job } from './job.ts';
+import type { PromotionResult, QueueCounts, QueueLimit, QueuePosition } from './types.ts';
 
 /** Selects ready jobs. It repeats the condition of their index word for word, so that it is used. */
 export const isReady = `status = 'queued' and next_retry_at is null`;
@@ -142,9 +130,7 @@ export async function readQueuePosition(
 ): Promise<QueuePosition> {
   const jobs = session.dialect.table('job_queue');
   const running = await session.run(
-    `select id, plugin, command, started_at, claim_expires_at, claimed_by, dedupe_key,
-        dependency_key, suspect
-      from ${jobs} where status = 'running' order by plugin limit ?`,
+    `select ${runningJobs.columns()} from ${jobs} where status = 'running' order by plugin limit ?`,
     [RUNNING_ROWS_MAX],
   );
   const [before] = await session.run(
@@ -152,7 +138,7 @@ export async function readQueuePosition(
       where ${isReady} and ${hasNoKey('job_queue')} and plugin = ? and seq < ? limit ?) found`,
     [plugin, seq, AHEAD_MAX],
   );
-  return { running: running.map(toRunning), ahead: int(before ?? {}, 'n') };
+  return { running: running.map(runningJobs.decode), ahead: int(before ?? {}, 'n') };
 }
 
 /**
@@ -174,16 +160,14 @@ export async function listRunDurations(
   return rows.map((row) => int(row, 'run_ms'));
 }
 
-function toRunning(row: Row): RunningJob {
-  return {
-    id: text(row, 'id'),
-    plugin: text(row, 'plugin'),
-    command: text(row, 'command'),
-    startedAt: textOrNull(row, 'started_at'),
-    claimExpiresAt: textOrNull(row, 'claim_expires_at'),
-    claimedBy: textOrNull(row, 'claimed_by'),
-    dedupeKey: textOrNull(row, 'dedupe_key'),
-    dependencyKey: textOrNull(row, 'dependency_key'),
-    suspect: row['suspect'] === 1,
-  };
-}
+const runningJobs = jobTable.pick(
+  'id',
+  'plugin',
+  'command',
+  'startedAt',
+  'claimExpiresAt',
+  'claimedBy',
+  'dedupeKey',
+  'dependencyKey',
+  'suspect',
+);

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import type { Timestamp } from '../base/clock.ts';
 import { isObject, parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { showRow } from '../base/show-row.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { pluginLogLevels, readPluginLogs } from '../plugin/response.ts';
 import type { Signal } from '../signal/signal.ts';
@@ -53,41 +54,11 @@ const jobFields = {
 export const jobShape = z.object(jobFields);
 
 export function showJob(job: Job): z.output<typeof jobShape> {
-  return {
+  return showRow(jobShape, job, {
     job_id: job.id,
-    seq: job.seq,
-    plugin: job.plugin,
-    command: job.command,
-    status: job.status,
-    reason: job.reason,
-    attempt: job.attempt,
-    max_attempts: job.maxAttempts,
-    retry_count: job.retryCount,
-    crash_count: job.crashCount,
-    submitted_by: job.submittedBy,
-    actor: job.actor,
-    created_at: job.createdAt,
-    ready_at: job.readyAt,
-    started_at: job.startedAt,
-    completed_at: job.completedAt,
-    next_retry_at: job.nextRetryAt,
-    cancel_requested_at: job.cancelRequestedAt,
-    claimed_by: job.claimedBy,
-    last_error: job.lastError,
-    dedupe_key: job.dedupeKey,
     dependency: job.dependencyKey,
-    parent_job_id: job.parentJobId,
-    source_event_id: job.sourceEventId,
-    root_job_id: job.rootJobId,
-    retry_of: job.retryOf,
-    idempotency_key: job.idempotencyKey,
-    hops: job.hops,
-    config_snapshot_id: job.configSnapshotId,
-    run_id: job.runId,
     step: job.stepId,
-    step_id: job.stepId,
-    schedule_id: job.scheduleId,
-  };
+  });
 }
 
 export const attemptShape = z.object({
@@ -131,36 +102,13 @@ export const attemptShape = z.object({
 
 export function showAttempt(attempt: Attempt): z.output<typeof attemptShape> {
   const result = parseStoredJson(attempt.result);
-  return {
+  return showRow(attemptShape, attempt, {
     log_id: attempt.id,
-    job_id: attempt.jobId,
-    plugin: attempt.plugin,
-    command: attempt.command,
-    attempt: attempt.attempt,
-    status: attempt.status,
-    cause: attempt.cause,
     last_error: attempt.error,
-    submitted_by: attempt.submittedBy,
-    created_at: attempt.createdAt,
-    started_at: attempt.startedAt,
-    completed_at: attempt.completedAt,
-    queue_ms: attempt.queueMs,
-    spawn_ms: attempt.spawnMs,
-    run_ms: attempt.runMs,
-    cpu_ms: attempt.cpuMs,
-    memory_peak_bytes: attempt.memoryPeakBytes,
-    settle_ms: attempt.settleMs,
-    exit_code: attempt.exitCode,
     command_exit_code: readCommandExit(result),
-    signal: attempt.signal,
-    pid: attempt.pid,
-    process_id: attempt.processId,
-    config_snapshot_id: attempt.configSnapshotId,
     result,
     logs: isObject(result) ? readPluginLogs(result['logs']) : [],
-    stderr: attempt.stderr,
-    stderr_truncated: attempt.stderrTruncated,
-  };
+  });
 }
 
 /** Reads the exit code of a program that the plugin ran: of a failure, or from its only event. */
@@ -194,25 +142,11 @@ export const signalShape = z.object({
 });
 
 export function showSignal(signal: Signal): z.output<typeof signalShape> {
-  return {
+  return showRow(signalShape, signal, {
     signal_id: signal.id,
-    type: signal.type,
-    source: signal.source,
-    subject_type: signal.subjectType,
-    subject_id: signal.subjectId,
     data: parseStoredJson(signal.data),
     metadata: parseStoredJson(signal.metadata),
-    hops: signal.hops,
-    correlation_id: signal.correlationId,
-    causation_id: signal.causationId,
-    job_id: signal.jobId,
-    job_attempt: signal.jobAttempt,
-    visibility: signal.visibility,
-    dedupe_key: signal.dedupeKey,
-    source_event_id: signal.sourceEventId,
-    occurred_at: signal.occurredAt,
-    inserted_at: signal.insertedAt,
-  };
+  });
 }
 
 export const listedJobShape = jobShape.extend({

@@ -8,13 +8,13 @@ import {
   type Session,
   type Transaction,
 } from '../ledger/dialect.ts';
-import type { Attempt } from '../job/attempt.ts';
-import type { Job } from '../job/job.ts';
+import { attemptTable, type Attempt } from '../job/attempt.ts';
+import { jobTable } from '../job/job.ts';
+import type { RowOf } from '../ledger/table.ts';
 import type { Signal } from './signal.ts';
 import type { HorizonState } from './event-horizon.sql.ts';
 import { writeMeta } from '../ledger/meta.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
-import { toAttempt } from '../job/attempt.sql.ts';
 import { chainOf, toSignal } from './signal.sql.ts';
 
 /** A reader's position in an append-only table. */
@@ -41,23 +41,7 @@ interface InChain {
 }
 
 /** A job as it was accepted, without the fields that change later. */
-export type JobEvent = Pick<
-  Job,
-  | 'id'
-  | 'plugin'
-  | 'command'
-  | 'maxAttempts'
-  | 'submittedBy'
-  | 'actor'
-  | 'dedupeKey'
-  | 'createdAt'
-  | 'parentJobId'
-  | 'sourceEventId'
-  | 'rootJobId'
-  | 'retryOf'
-  | 'scheduleId'
-> &
-  InChain & { readonly position: Position };
+export type JobEvent = RowOf<typeof acceptedJobs> & InChain & { readonly position: Position };
 export type SignalEvent = Signal & { readonly position: Position };
 /** An attempt without its output. */
 export type AttemptEvent = Attempt & InChain & { readonly position: Position };
@@ -176,19 +160,20 @@ const signalSource: Source<SignalEvent> = {
   toEvent: (row) => ({ ...toSignal(row), position: toPosition(row) }),
 };
 
+const smallColumns = attemptTable
+  .pick(...attemptTable.except('result', 'stderr', 'configSnapshotId'))
+  .columns('e');
+
 /** Without the output, which can be large. */
 const attemptSource: Source<AttemptEvent> = {
   table: 'job_log',
   tx: 'tx',
   isOrdered: false,
-  columns: (d) => `seq, tx, id, job_id, plugin, command, status, cause, attempt, submitted_by,
-    created_at, started_at, completed_at, last_error, stderr_truncated, exit_code, signal, pid,
-    queue_ms, spawn_ms, run_ms, cpu_ms, memory_peak_bytes, settle_ms, process_id, claim_token,
-    parent_job_id, source_event_id,
+  columns: (d) => `seq, tx, ${smallColumns},
     coalesce(${chainOf(d, () => rootOf(d, 'e.job_id'))}, e.job_id) as correlation_id`,
   bytes: `coalesce(octet_length(last_error), 0)`,
   toEvent: (row) => ({
-    ...toAttempt(row),
+    ...attemptTable.decode(row),
     correlationId: text(row, 'correlation_id'),
     position: toPosition(row),
   }),
@@ -262,11 +247,24 @@ function takeFitting(sizes: readonly Row[], bytesMax: number): readonly Row[] {
   return over === -1 ? sizes : sizes.slice(0, over);
 }
 
-const jobEventColumns = (
-  d: Dialect,
-): string => `tx, seq, id, plugin, command, max_attempts, submitted_by, actor, dedupe_key,
-  created_at, parent_job_id, source_event_id, root_job_id, retry_of, schedule_id,
-  ${chainOf(d, () => 'e.root_job_id')} as correlation_id`;
+const acceptedJobs = jobTable.pick(
+  'id',
+  'plugin',
+  'command',
+  'maxAttempts',
+  'submittedBy',
+  'actor',
+  'dedupeKey',
+  'createdAt',
+  'parentJobId',
+  'sourceEventId',
+  'rootJobId',
+  'retryOf',
+  'scheduleId',
+);
+
+const jobEventColumns = (d: Dialect): string =>
+  `tx, seq, ${acceptedJobs.columns('e')}, ${chainOf(d, () => 'e.root_job_id')} as correlation_id`;
 
 /** Job events have no large columns, so the number of rows bounds the size. */
 async function listJobs(
@@ -292,19 +290,7 @@ async function listJobs(
 
 function toJobEvent(row: Row): JobEvent {
   return {
-    id: text(row, 'id'),
-    plugin: text(row, 'plugin'),
-    command: text(row, 'command'),
-    maxAttempts: int(row, 'max_attempts'),
-    submittedBy: text(row, 'submitted_by'),
-    actor: text(row, 'actor'),
-    dedupeKey: textOrNull(row, 'dedupe_key'),
-    createdAt: text(row, 'created_at'),
-    parentJobId: textOrNull(row, 'parent_job_id'),
-    sourceEventId: textOrNull(row, 'source_event_id'),
-    rootJobId: text(row, 'root_job_id'),
-    retryOf: textOrNull(row, 'retry_of'),
-    scheduleId: textOrNull(row, 'schedule_id'),
+    ...acceptedJobs.decode(row),
     correlationId: text(row, 'correlation_id'),
     position: toPosition(row),
   };

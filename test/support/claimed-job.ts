@@ -51,6 +51,7 @@ function makeRunning(id: string): Job {
     claimExpiresAt: at,
     cancelRequestedAt: null,
     configSnapshotId: null,
+    initFor: null,
     runId: null,
     branchId: null,
     stepId: null,
