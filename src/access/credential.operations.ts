@@ -1,4 +1,5 @@
 import { compact } from '../base/json.ts';
+import { showRow } from '../base/show-row.ts';
 import * as z from 'zod';
 import { duration, nonBlankText } from '../base/fields.ts';
 import { DuctileError } from '../base/errors.ts';
@@ -21,7 +22,7 @@ const keyErrors = ['CREDENTIAL_KEY_INVALID', 'CREDENTIAL_KEY_MISSING'] as const;
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 
 /** The visible fields. The value isn't one of them. */
-const shape = {
+const credentialShape = z.object({
   name: z.string(),
   credential_id: z.string(),
   provider: z.string().nullable().describe('whose it is, as it was said'),
@@ -36,7 +37,7 @@ const shape = {
   updated_at: time,
   expires_at: time.nullable(),
   last_used_at: time.nullable().describe('written in batches, so about half a minute late'),
-};
+});
 
 export const setCredentialOperation = defineOperation({
   name: 'credential.set',
@@ -95,7 +96,7 @@ export const listCredentialsOperation = defineOperation({
   effect: 'read',
   scope: 'credentials:ro',
   input: z.strictObject(pageFields),
-  output: z.object({ credentials: z.array(z.object(shape)), next_cursor: nextCursorField }),
+  output: z.object({ credentials: z.array(credentialShape), next_cursor: nextCursorField }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/credentials' },
   cli: {
@@ -134,7 +135,7 @@ export const showCredential = defineOperation({
   effect: 'read',
   scope: 'credentials:ro',
   input: z.strictObject({ name }),
-  output: z.object(shape),
+  output: credentialShape,
   errors: ['CREDENTIAL_NOT_FOUND', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/credentials/:name' },
   cli: { positionals: ['name'], examples: ['ductile credential show github-token'] },
@@ -222,18 +223,9 @@ function toParams({ name: wanted, provider, expires }: CredentialInput): object 
 }
 
 function show(row: CredentialRow, { plugins, webhooks }: CredentialUsers) {
-  return {
-    name: row.name,
+  return showRow(credentialShape, row, {
     credential_id: row.id,
-    provider: row.provider,
-    status: row.isExpired ? ('expired' as const) : ('active' as const),
+    status: row.isExpired ? 'expired' : 'active',
     used_by: [...plugins, ...webhooks.map((id) => `webhook:${id}`)],
-    key_id: row.keyId,
-    created_by: row.createdBy,
-    created_at: row.createdAt,
-    updated_by: row.updatedBy,
-    updated_at: row.updatedAt,
-    expires_at: row.expiresAt,
-    last_used_at: row.lastUsedAt,
-  };
+  });
 }

@@ -1,3 +1,4 @@
+import { showRow } from '../base/show-row.ts';
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { nonBlankText } from '../base/fields.ts';
@@ -122,17 +123,11 @@ function show(
   snapshot: ConfigSnapshot,
   before: ConfigSnapshot | undefined,
 ): z.output<typeof snapshotShape> {
-  return {
+  return showRow(snapshotShape, snapshot, {
     config_snapshot_id: snapshot.id,
-    created_at: snapshot.createdAt,
-    last_used_at: snapshot.lastUsedAt,
-    reason: snapshot.reason,
-    generation: snapshot.generation,
-    process_id: snapshot.processId,
-    hash: snapshot.hash,
     plugins: parseStoredJson(snapshot.plugins),
     ...describeChanges(snapshot, before),
-  };
+  });
 }
 
 function describeChanges(snapshot: ConfigSnapshot, before: ConfigSnapshot | undefined) {

@@ -2,11 +2,22 @@ import type { HaltReason } from '../pipeline/run/halt.ts';
 import { defineRows, type Dialect, type Session, type TableName } from '../ledger/dialect.ts';
 import type { DeadJob, FindingWindow, HaltedRun, OpenQuestion } from './types.ts';
 import { RARE_STATUSES } from '../ledger/migrations/0014-lists.ts';
-import { int, text, textOrNull } from '../ledger/row.ts';
+import { jobTable } from '../job/job.ts';
+import { text, textOrNull } from '../ledger/row.ts';
 import { awaitsApproval } from '../pipeline/run/run.sql.ts';
 
 /** Word for word the condition of the index of rare states, so that the planner uses it. */
 const isRare = `status in ${RARE_STATUSES}`;
+
+const deadJobs = jobTable.pick(
+  'id',
+  'plugin',
+  'command',
+  'lastError',
+  'attempt',
+  'completedAt',
+  'sourceEventId',
+);
 
 /** Lists dead jobs that weren't retried. Each plugin has its own limit, so that none hides another. */
 export async function listDeadJobs(
@@ -28,15 +39,7 @@ export async function listDeadJobs(
     plugins.map((row) => ({ wanted: text(row, 'plugin') })),
     [since, visitMax],
   );
-  return rows.map((row) => ({
-    id: text(row, 'id'),
-    plugin: text(row, 'plugin'),
-    command: text(row, 'command'),
-    lastError: textOrNull(row, 'last_error'),
-    attempt: int(row, 'attempt'),
-    completedAt: textOrNull(row, 'completed_at'),
-    sourceEventId: textOrNull(row, 'source_event_id'),
-  }));
+  return rows.map(deadJobs.decode);
 }
 
 /**
@@ -58,8 +61,7 @@ const selectDead = defineRows({
   columns: { wanted: 'text' },
   sql: (r, d) =>
     `select q.* from ${r.lateral(
-      `select v.* from (select j.id, j.plugin, j.command, j.last_error, j.attempt, j.completed_at,
-            j.run_id, j.source_event_id, j.seq
+      `select v.* from (select ${deadJobs.columns('j')}, j.run_id, j.seq
           from ${deadOf(d, r('wanted'))} limit ${r.common(1, 'int')}) v
         where v.run_id is null and v.completed_at >= ${r.common(0)}
           and not exists (select 1 from ${d.table('job_queue')} t where t.retry_of = v.id)`,

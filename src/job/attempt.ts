@@ -1,5 +1,5 @@
 import type { Timestamp } from '../base/clock.ts';
-import { columnNamed, columnOf, table, type RowOf } from '../ledger/table.ts';
+import { columnNamed, columnOf, table, type RowOf, type RowOfColumns } from '../ledger/table.ts';
 
 /** The ways in which one attempt can end. Each attempt has its own row in `job_log`. */
 export const attemptStatuses = [
@@ -43,12 +43,8 @@ export const attemptCauses = [
 
 export type AttemptCause = (typeof attemptCauses)[number];
 
-export const attemptTable = table('job_log', {
-  id: 'text',
-  jobId: 'text',
-  plugin: 'text',
-  command: 'text',
-  attempt: 'int',
+/** The facts about one attempt that its end reports. */
+const reportColumns = {
   status: columnOf<AttemptStatus>('text'),
   cause: columnOf<AttemptCause>('text'),
   error: columnNamed('last_error', 'text?'),
@@ -66,6 +62,17 @@ export const attemptTable = table('job_log', {
   cpuMs: 'int?',
   memoryPeakBytes: 'int?',
   settleMs: 'int?',
+} as const;
+
+export type AttemptReport = RowOfColumns<typeof reportColumns>;
+
+export const attemptTable = table('job_log', {
+  id: 'text',
+  jobId: 'text',
+  plugin: 'text',
+  command: 'text',
+  attempt: 'int',
+  ...reportColumns,
   submittedBy: 'text',
   createdAt: 'time',
   startedAt: 'time?',
@@ -79,26 +86,6 @@ export const attemptTable = table('job_log', {
 });
 
 export type Attempt = RowOf<typeof attemptTable>;
-
-/** The facts about one attempt that its end reports. */
-export type AttemptReport = Pick<
-  Attempt,
-  | 'status'
-  | 'cause'
-  | 'error'
-  | 'result'
-  | 'stderr'
-  | 'stderrTruncated'
-  | 'exitCode'
-  | 'signal'
-  | 'pid'
-  | 'queueMs'
-  | 'spawnMs'
-  | 'runMs'
-  | 'cpuMs'
-  | 'memoryPeakBytes'
-  | 'settleMs'
->;
 
 /** Creates the report of an attempt of which nothing but its end is known. */
 export function createBareReport(

@@ -1,3 +1,4 @@
+import { showRow } from '../base/show-row.ts';
 import * as z from 'zod';
 import { nonBlankText } from '../base/fields.ts';
 import type { JsonObject } from '../base/json.ts';
@@ -212,7 +213,7 @@ function summarize(
 
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 
-const shape = {
+const installationShape = z.object({
   installation_id: z.string(),
   package: z.string(),
   version: z.string(),
@@ -224,7 +225,7 @@ const shape = {
   installed_at: time,
   updated_at: time,
   directive_id: z.string().describe('the last change of it'),
-};
+});
 
 export const listInstallationsOperation = defineOperation({
   name: 'installation.list',
@@ -236,7 +237,7 @@ export const listInstallationsOperation = defineOperation({
     all: z.boolean().default(false).describe('also what was uninstalled'),
     ...pageFields,
   }),
-  output: z.object({ installations: z.array(z.object(shape)), next_cursor: nextCursorField }),
+  output: z.object({ installations: z.array(installationShape), next_cursor: nextCursorField }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/installations' },
   cli: {
@@ -277,7 +278,7 @@ export const showInstallation = defineOperation({
     installation: nonBlankText().describe('its id, or the name of its package'),
   }),
   output: z.object({
-    ...shape,
+    ...installationShape.shape,
     revision: z.int().describe('counts its changes'),
     hash: z.string().describe('BLAKE3 of the files of the package'),
     config: z.record(z.string(), z.unknown()),
@@ -324,15 +325,5 @@ export const showInstallation = defineOperation({
 });
 
 function show(row: InstallationRow) {
-  return {
-    installation_id: row.id,
-    package: row.slug,
-    version: row.version,
-    status: row.status,
-    last_error: row.lastError,
-    installed_by: row.installedBy,
-    installed_at: row.installedAt,
-    updated_at: row.updatedAt,
-    directive_id: row.directiveId,
-  };
+  return showRow(installationShape, row, { installation_id: row.id, package: row.slug });
 }

@@ -1,3 +1,4 @@
+import { showRow } from '../../base/show-row.ts';
 import * as z from 'zod';
 import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
 import { parseStoredJson } from '../../base/json.ts';
@@ -43,29 +44,10 @@ export const runShape = z.object({
 });
 
 export function showRun(run: Run): z.output<typeof runShape> {
-  return {
+  return showRow(runShape, run, {
     run_id: run.id,
-    seq: run.seq,
-    pipeline: run.pipeline,
-    status: run.status,
-    halt_reason: run.haltReason,
-    halt_message: run.haltMessage,
-    halted_at_step: run.haltedAtStep,
-    submitted_by: run.submittedBy,
-    actor: run.actor,
-    source_event_id: run.sourceEventId,
-    parent_job_id: run.parentJobId,
-    root_job_id: run.rootJobId,
-    concurrency_key: run.concurrencyKey,
-    dedupe_key: run.dedupeKey,
-    due_at: run.dueAt,
-    revived_from: run.revivedFrom,
-    definition_hash: run.definitionHash,
-    created_at: run.createdAt,
-    started_at: run.startedAt,
-    completed_at: run.completedAt,
     duration_ms: durationBetween(run.startedAt, run.completedAt),
-  };
+  });
 }
 
 export const stepShape = z.object({
@@ -95,25 +77,16 @@ export function showStep(
   path: string,
   startedAt: Timestamp = step.startedAt,
 ): z.output<typeof stepShape> {
-  return {
+  return showRow(stepShape, step, {
     step_id: step.id,
     step: step.node,
-    kind: step.kind,
-    status: step.status,
     branch: path,
-    branch_id: step.branchId,
-    job_id: step.jobId,
     result: parseStoredJson(step.output),
-    error: step.error,
-    note: step.note,
     ...readDecision(step),
     next_step: step.nextNode,
-    source_step_id: step.sourceStepId,
     started_at: startedAt,
-    due_at: step.dueAt,
-    completed_at: step.completedAt,
     duration_ms: durationBetween(startedAt, step.completedAt),
-  };
+  });
 }
 
 /** Shows the steps of a run with the paths of their branches. */
@@ -147,25 +120,13 @@ export const branchShape = z.object({
 });
 
 export function showBranch(branch: Branch, block: string | null): z.output<typeof branchShape> {
-  return {
+  return showRow(branchShape, branch, {
     branch_id: branch.id,
-    parent_id: branch.parentId,
     branch: branch.path,
     block,
-    label: branch.label,
     step: branch.node,
-    status: branch.status,
-    halt_reason: branch.haltReason,
-    halt_message: branch.haltMessage,
-    job_id: branch.jobId,
-    width: branch.width,
-    pending: branch.pending,
-    due_at: branch.dueAt,
-    waits_for: branch.waitsFor,
-    created_at: branch.createdAt,
-    completed_at: branch.completedAt,
     duration_ms: durationBetween(branch.createdAt, branch.completedAt),
-  };
+  });
 }
 
 function durationBetween(from: Timestamp | null, to: Timestamp | null): number | null {
