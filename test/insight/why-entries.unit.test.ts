@@ -124,6 +124,7 @@ const delivery: DeliveryRow = {
   id: 'delivery-1',
   webhookId: 'deploys',
   deliveryId: null,
+  replayKey: null,
   source: '10.0.0.1',
   headers: '[]',
   bodyBytes: 2,
@@ -133,6 +134,7 @@ const delivery: DeliveryRow = {
   signalId: null,
   duplicates: 0,
   receivedAt: at,
+  testBy: null,
 };
 
 describe('a webhook', () => {

@@ -6,7 +6,7 @@ export type Rewrite = (sql: string) => string;
 
 export function asWritten(rewrite: Rewrite | undefined): {
   readonly text: Rewrite;
-  readonly rows: (statement: RowsStatement) => RowsStatement;
+  readonly rows: <R>(statement: RowsStatement<R>) => RowsStatement<R>;
 } {
   if (rewrite === undefined) return { text: (sql) => sql, rows: (statement) => statement };
   let known = rewritten.get(rewrite);
@@ -14,8 +14,8 @@ export function asWritten(rewrite: Rewrite | undefined): {
   const others = known;
   return {
     text: rewrite,
-    rows: (statement) => {
-      let other = others.get(statement);
+    rows: <R>(statement: RowsStatement<R>) => {
+      let other = others.get(statement) as RowsStatement<R> | undefined;
       if (other === undefined) {
         other = { ...statement, sql: (...given) => rewrite(statement.sql(...given)) };
         others.set(statement, other);
@@ -26,4 +26,4 @@ export function asWritten(rewrite: Rewrite | undefined): {
 }
 
 /** Compiled statements are cached forever, so worlds must share them. */
-const rewritten = new WeakMap<Rewrite, Map<RowsStatement, RowsStatement>>();
+const rewritten = new WeakMap<Rewrite, Map<RowsStatement<never>, RowsStatement<never>>>();
