@@ -19,9 +19,10 @@ export function toRuns<R>(
   if (key === undefined) return bound.map((row) => ({ row, keys: [null] }));
   const others = Object.keys(columns).filter((column) => column !== key);
   const otherProperties = others.map((column) => toProperty(statement, column));
+  const keyProperty = toProperty(statement, key);
   const runs: StatementRun[] = [];
   for (const row of bound) {
-    const own = toValue(row[toProperty(statement, key)]);
+    const own = toValue(row[keyProperty]);
     const last = runs.at(-1);
     const isSameRun = otherProperties.every((property) => last?.row[property] === row[property]);
     if (isSameRun && last !== undefined) last.keys.push(own);
