@@ -54,6 +54,8 @@ function makeRun(graph: Graph, payload: JsonObject): RunRow {
     eventContextId: null,
     concurrencyKey: null,
     concurrencyLimit: null,
+    dedupeTtlMs: null,
+    heldKey: null,
     dueAt: null,
     dedupeKey: null,
     revivedFrom: null,

@@ -1,7 +1,8 @@
 import { makeId } from '../../base/ids.ts';
-import { defineRows, type Row, type Session, type Transaction } from '../../ledger/dialect.ts';
-import { text, textOrNull } from '../../ledger/row.ts';
-import type { Advancement } from './types.ts';
+import { defineRows, type Session, type Transaction } from '../../ledger/dialect.ts';
+import { defineInsert } from '../../ledger/insert.ts';
+import { readRows } from '../../ledger/row.ts';
+import { advancementTable, type Advancement } from './types.ts';
 
 type AdvancementDraft = Pick<Advancement, 'runId' | 'branchId' | 'node' | 'processId'> & {
   /** Set if the advancement has failed already, in the transaction that caused it. */
@@ -15,26 +16,16 @@ export async function insertAdvancements(
 ): Promise<void> {
   await tx.each(
     insertAdvancement,
-    drafts.map(({ runId, branchId, node, processId, error = null }) => {
-      const id = makeId();
-      return { id, run_id: runId, branch_id: branchId, node, process_id: processId, error };
-    }),
+    drafts.map((draft) => ({ ...draft, id: makeId() })),
   );
 }
 
-const insertAdvancement = defineRows({
-  columns: {
-    id: 'text',
-    run_id: 'text',
-    branch_id: 'text',
-    node: 'text',
-    process_id: 'text',
-    error: 'text',
-  },
-  sql: (r, d) => `insert into ${d.table('run_advancements')}
-    (id, run_id, branch_id, node, process_id, error, started_at, completed_at)
-    select ${r('id')}, ${r('run_id')}, ${r('branch_id')}, ${r('node')}, ${r('process_id')},
-      ${r('error')}, ${d.now}, case when ${r('error')} is not null then ${d.now} end ${r.from}`,
+const insertAdvancement = defineInsert(advancementTable, {
+  properties: ['id', 'runId', 'branchId', 'node', 'processId', 'error'],
+  sql: (r, d) => ({
+    startedAt: d.now,
+    completedAt: `case when ${r('error')} is not null then ${d.now} end`,
+  }),
 });
 
 /** Closes the open advancements of branches: done, failed, or left by a process that crashed. */
@@ -62,24 +53,8 @@ export async function listAdvancements(
   runId: string,
   limit: number,
 ): Promise<Advancement[]> {
-  const rows = await session.run(
-    `select * from ${session.dialect.table('run_advancements')} where run_id = ?
-      order by id desc limit ?`,
-    [runId, limit],
-  );
-  return rows.map(toAdvancement);
-}
-
-function toAdvancement(row: Row): Advancement {
-  return {
-    id: text(row, 'id'),
-    runId: text(row, 'run_id'),
-    branchId: text(row, 'branch_id'),
-    node: text(row, 'node'),
-    processId: text(row, 'process_id'),
-    startedAt: text(row, 'started_at'),
-    completedAt: textOrNull(row, 'completed_at'),
-    error: textOrNull(row, 'error'),
-    crashed: row['crashed'] === 1,
-  };
+  return await readRows(session, advancementTable, 'where run_id = ? order by id desc limit ?', [
+    runId,
+    limit,
+  ]);
 }

@@ -8,7 +8,7 @@ import type { Ending } from '../../job/outcome.ts';
 import type { SignalDraft } from '../../signal/signal.ts';
 import type { CommandTarget, Graph } from '../language/graph.ts';
 import { haltReasonOf } from './halt.ts';
-import type { StepStatus, BranchRow, RunStatus, Arrival, RunRow, JobOutput } from './run.ts';
+import type { Step, BranchRow, RunStatus, Arrival, RunRow, JobOutput } from './run.ts';
 import type { RunCommitEvents } from './types.ts';
 
 /** A branch with everything that is needed to compute its next steps. */
@@ -134,18 +134,11 @@ export function createRoot(run: RunRow): BranchRow {
   };
 }
 
-export interface StepDraft {
-  readonly id: string;
-  readonly runId: string;
-  readonly branchId: string;
-  readonly node: string;
-  readonly kind: string;
-  readonly status: StepStatus;
-  readonly jobId: string | null;
-  readonly output: string | null;
-  readonly error: string | null;
-  readonly note: string | null;
-  readonly nextNode: string | null;
+/** A step to be written. The database's clock computes its other times. */
+export interface StepDraft extends Omit<
+  Step,
+  'sourceStepId' | 'startedAt' | 'dueAt' | 'completedAt'
+> {
   /** Default: now. */
   readonly startedAt: string | undefined;
   readonly due: Due | undefined;

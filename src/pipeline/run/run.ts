@@ -71,10 +71,13 @@ export const runTable = table('pipeline_runs', {
   // Only the ledger needs the rest.
   firstJobId: 'text',
   concurrencyLimit: 'int?',
+  dedupeTtlMs: 'int?',
+  /** Its dedupe key, while no other run may have it. */
+  heldKey: 'text?',
 });
 
 export type RunRow = RowOf<typeof runTable>;
-export type Run = Omit<RunRow, 'firstJobId' | 'concurrencyLimit'>;
+export type Run = Omit<RunRow, 'firstJobId' | 'concurrencyLimit' | 'dedupeTtlMs' | 'heldKey'>;
 
 /**
  * A due date that never comes. It marks branches that are delayed until others of their block end.

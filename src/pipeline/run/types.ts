@@ -1,7 +1,7 @@
-import type { Timestamp } from '../../base/clock.ts';
 import type { ErrorCode } from '../../base/errors.ts';
 import type { JsonObject } from '../../base/json.ts';
 import type { SealedText } from '../../base/seal.ts';
+import { table, type RowOf } from '../../ledger/table.ts';
 import type { Dedupe, JobDraft, SubmittedBy } from '../../job/job.ts';
 import type { BranchStatus, RunStatus, StepStatus, Run } from './run.ts';
 import type { SignalDraft } from '../../signal/signal.ts';
@@ -181,18 +181,20 @@ export interface StepFilter {
   readonly limit: number;
 }
 
-/** An attempt of a process to advance a branch outside of a settle. */
-export interface Advancement {
-  readonly id: string;
-  readonly runId: string;
-  readonly branchId: string;
-  readonly node: string;
-  readonly processId: string;
-  readonly startedAt: Timestamp;
-  readonly completedAt: Timestamp | null;
-  readonly error: string | null;
-  readonly crashed: boolean;
-}
+/** The attempts of processes to advance branches outside of a settle. */
+export const advancementTable = table('run_advancements', {
+  id: 'text',
+  runId: 'text',
+  branchId: 'text',
+  node: 'text',
+  processId: 'text',
+  startedAt: 'time',
+  completedAt: 'time?',
+  error: 'text?',
+  crashed: 'flag',
+});
+
+export type Advancement = RowOf<typeof advancementTable>;
 
 /** `visitMax`: how many rows a page may read. */
 export type RunPageFilter = { readonly visitMax?: number } & Pick<

@@ -1,11 +1,12 @@
 import {
   defineRows,
   type Dialect,
-  type Row,
   type RowsWriter,
   type Transaction,
 } from '../../ledger/dialect.ts';
-import type { Due, BranchChanges, BranchDraft, StepDraft } from './changes.ts';
+import { defineInsert, defineRowsOf } from '../../ledger/insert.ts';
+import type { Due, BranchChanges, BranchDraft } from './changes.ts';
+import { branchTable, stepTable } from './run.ts';
 import { insertContexts, insertPlainJobs } from '../../job/enqueue.sql.ts';
 import { insertSignals } from '../../signal/signal.sql.ts';
 
@@ -29,8 +30,16 @@ export function flushChanges(tx: Transaction, changes: BranchChanges): void {
   );
   tx.send(updatePlain, plainMoved.map(toBranchRow));
   tx.send(updateBranches, moved.map(toBranchRow));
-  tx.send(insertSteps, changes.steps.splice(0).map(toStepRow));
-  tx.send(closeSteps, changes.closedSteps.splice(0).map(toStepRow));
+  const steps = changes.steps.splice(0);
+  tx.send(
+    insertSteps,
+    steps.map((step) => ({
+      ...step,
+      ...toDueRow(step.due),
+      began_at: step.startedAt ?? null,
+    })),
+  );
+  tx.send(closeSteps, changes.closedSteps.splice(0));
   insertPlainJobs(tx, changes.jobs.splice(0));
 }
 
@@ -49,49 +58,23 @@ function isPlain({ status, outcome }: BranchDraft): boolean {
   return (status === 'running' || status === 'succeeded') && outcome === null;
 }
 
-/** The columns that never change after the insert. */
-const fixed = {
-  id: 'text',
-  run_id: 'text',
-  parent_id: 'text',
-  label: 'text',
-  path: 'text',
-  stop: 'text',
-  parent_moves: 'int',
-  idx: 'int',
-} as const;
+/** The properties that never change after the insert. */
+const fixed = ['id', 'runId', 'parentId', 'parentMoves', 'index', 'label', 'path', 'stop'] as const;
 
-const plain = {
-  node: 'text',
-  status: 'text',
-  payload: 'text',
-  event_context_id: 'text',
-  job_id: 'text',
-  output: 'text',
-  last_step_id: 'text',
-  is_whole: 'int',
-  moves: 'int',
-} as const;
+const plain = [
+  'node',
+  'status',
+  'payload',
+  'isWhole',
+  'eventContextId',
+  'jobId',
+  'moves',
+  'output',
+  'lastStepId',
+] as const;
 
-const changing = {
-  ...plain,
-  payload_ref: 'text',
-  block: 'text',
-  outcome: 'text',
-  waits_for: 'text',
-  claim_token: 'text',
-  claimed_by: 'text',
-  halt_reason: 'text',
-  halt_message: 'text',
-  width: 'int',
-  cursor: 'int',
-  pending: 'int',
-  halted: 'int',
-  concurrency: 'int',
-  wake_from: 'int',
-  tries: 'int',
-  crashes: 'int',
-} as const;
+/** All but the times, which the database computes. */
+const changing = branchTable.except(...fixed, 'dueAt', 'deadlineAt', 'createdAt', 'completedAt');
 
 const dues = {
   due_text: 'text',
@@ -117,50 +100,33 @@ function completedAtOf(r: RowsWriter, d: Dialect): string {
   return `case when ${r('status')} in ('succeeded', 'halted', 'cancelled') then ${d.now} end`;
 }
 
-function namesOf(columns: object): string {
-  return Object.keys(columns).join(', ');
-}
-
-function valuesOf(r: RowsWriter, columns: object): string {
-  return Object.keys(columns)
-    .map((name) => r(name))
-    .join(', ');
-}
-
-function assignmentsOf(r: RowsWriter, columns: object): string {
-  return Object.keys(columns)
-    .map((name) => `${name} = ${r(name)}`)
-    .join(', ');
-}
-
-const insertPlain = defineRows({
-  columns: { ...fixed, ...plain },
-  sql: (r, d) => `insert into ${d.table('run_branches')}
-    (${namesOf(fixed)}, ${namesOf(plain)}, created_at, completed_at)
-    select ${valuesOf(r, fixed)}, ${valuesOf(r, plain)}, ${d.now}, ${completedAtOf(r, d)} ${r.from}`,
+const insertPlain = defineInsert(branchTable, {
+  properties: [...fixed, ...plain],
+  sql: (r, d) => ({ createdAt: d.now, completedAt: completedAtOf(r, d) }),
 });
 
-const updatePlain = defineRows({
-  columns: { id: 'text', ...plain },
+const updatePlain = defineRowsOf(branchTable, ['id', ...plain], {
   sql: (r, d) => `update ${d.table('run_branches')} set
-      ${assignmentsOf(r, plain)}, completed_at = ${completedAtOf(r, d)}
+      ${assign(r, plain)}, completed_at = ${completedAtOf(r, d)}
     ${r.from}
     where run_branches.id = ${r('id')}`,
 });
 
-const insertBranches = defineRows({
-  columns: { ...fixed, ...changing, ...dues },
-  sql: (r, d) => `insert into ${d.table('run_branches')}
-    (${namesOf(fixed)}, ${namesOf(changing)}, due_at, deadline_at, created_at, completed_at)
-    select ${valuesOf(r, fixed)}, ${valuesOf(r, changing)}, ${nextDueOf(r, d, dueOf(r, d))},
-      case when ${r('is_pause')} = 1 then ${dueOf(r, d)} end, ${d.now},
-      ${completedAtOf(r, d)} ${r.from}`,
+const insertBranches = defineInsert(branchTable, {
+  properties: [...fixed, ...changing],
+  parameters: dues,
+  sql: (r, d) => ({
+    dueAt: nextDueOf(r, d, dueOf(r, d)),
+    deadlineAt: `case when ${r('is_pause')} = 1 then ${dueOf(r, d)} end`,
+    createdAt: d.now,
+    completedAt: completedAtOf(r, d),
+  }),
 });
 
-const updateBranches = defineRows({
-  columns: { id: 'text', ...changing, ...dues },
+const updateBranches = defineRowsOf(branchTable, ['id', ...changing], {
+  parameters: dues,
   sql: (r, d) => `update ${d.table('run_branches')} set
-      ${assignmentsOf(r, changing)},
+      ${assign(r, changing)},
       due_at = ${nextDueOf(
         r,
         d,
@@ -173,50 +139,25 @@ const updateBranches = defineRows({
     where run_branches.id = ${r('id')}`,
 });
 
-function toBranchRow(branch: BranchDraft): Row {
+function assign(r: RowsWriter, properties: readonly string[]): string {
+  const columns = properties.flatMap((property) => branchTable.fields.get(property)?.column ?? []);
+  return columns.map((column) => `${column} = ${r(column)}`).join(', ');
+}
+
+function toBranchRow(branch: BranchDraft) {
+  const isWaiting = branch.status === 'waiting';
   return {
-    id: branch.id,
-    run_id: branch.runId,
-    parent_id: branch.parentId,
-    parent_moves: branch.parentMoves,
-    idx: branch.index,
-    label: branch.label,
-    path: branch.path,
-    stop: branch.stop,
-    node: branch.node,
-    status: branch.status,
+    ...branch,
     payload: branch.payloadRef === null ? branch.payload : '{}',
-    payload_ref: branch.payloadRef,
-    is_whole: branch.isWhole ? 1 : 0,
-    event_context_id: branch.eventContextId,
-    job_id: branch.jobId,
-    moves: branch.moves,
-    block: branch.block,
-    width: branch.width,
-    cursor: branch.cursor,
-    pending: branch.pending,
-    halted: branch.halted,
-    concurrency: branch.concurrency,
-    output: branch.output,
-    outcome: branch.outcome,
-    waits_for: branch.waitsFor,
-    wake_from: branch.wakeFrom,
-    claim_token: branch.claimToken,
-    claimed_by: branch.claimedBy,
-    tries: branch.tries,
-    crashes: branch.crashes,
-    halt_reason: branch.haltReason,
-    halt_message: branch.haltMessage,
-    last_step_id: branch.lastStepId,
     ...toDueRow(branch.due),
     search_ms: branch.searchInMs ?? null,
     // After a search without a result, the branch waits until the deadline that was set before.
-    keeps_deadline: branch.status === 'waiting' && branch.deadlineAt !== null ? 1 : 0,
-    is_pause: branch.status === 'waiting' && branch.due !== undefined ? 1 : 0,
+    keeps_deadline: isWaiting && branch.deadlineAt !== null ? 1 : 0,
+    is_pause: isWaiting && branch.due !== undefined ? 1 : 0,
   };
 }
 
-function toDueRow(due: Due | undefined): Row {
+function toDueRow(due: Due | undefined) {
   return {
     due_text: due !== undefined && 'at' in due ? due.at : null,
     due_ms: due !== undefined && 'inMs' in due ? due.inMs : null,
@@ -230,53 +171,26 @@ const insertPayloads = defineRows({
     where true on conflict (id) do update set payload = excluded.payload`,
 });
 
-const stepColumns = {
-  id: 'text',
-  run_id: 'text',
-  branch_id: 'text',
-  node: 'text',
-  kind: 'text',
-  status: 'text',
-  job_id: 'text',
-  output: 'text',
-  error: 'text',
-  note: 'text',
-  next_node: 'text',
-} as const;
-
-const insertSteps = defineRows({
-  columns: { ...stepColumns, started_at: 'text', due_text: 'text', due_ms: 'int' },
-  sql: (r, d) => `insert into ${d.table('run_steps')}
-    (${namesOf(stepColumns)}, started_at, due_at, completed_at)
-    select ${valuesOf(r, stepColumns)}, coalesce(${r('started_at')}, ${d.now}), ${dueOf(r, d)},
-      case when ${r('status')} <> 'waiting' then ${d.now} end ${r.from}`,
+const insertSteps = defineInsert(stepTable, {
+  properties: stepTable.except('sourceStepId', 'startedAt', 'dueAt', 'completedAt'),
+  parameters: { due_text: 'text', due_ms: 'int', began_at: 'text' },
+  sql: (r, d) => ({
+    startedAt: `coalesce(${r('began_at')}, ${d.now})`,
+    dueAt: dueOf(r, d),
+    completedAt: `case when ${r('status')} <> 'waiting' then ${d.now} end`,
+  }),
 });
 
-const closeSteps = defineRows({
-  columns: stepColumns,
-  sql: (r, d) => `update ${d.table('run_steps')} set
-      status = ${r('status')}, output = ${r('output')}, error = ${r('error')},
-      note = coalesce(${r('note')}, run_steps.note), next_node = ${r('next_node')},
-      completed_at = ${d.now}
-    ${r.from}
-    where run_steps.run_id = ${r('run_id')} and run_steps.id = ${r('id')}
-      and run_steps.status = 'waiting'`,
-});
-
-function toStepRow(step: StepDraft): Row {
-  return {
-    id: step.id,
-    run_id: step.runId,
-    branch_id: step.branchId,
-    node: step.node,
-    kind: step.kind,
-    status: step.status,
-    job_id: step.jobId,
-    output: step.output,
-    error: step.error,
-    note: step.note,
-    next_node: step.nextNode,
-    started_at: step.startedAt ?? null,
-    ...toDueRow(step.due),
-  };
-}
+const closeSteps = defineRowsOf(
+  stepTable,
+  ['runId', 'id', 'status', 'output', 'error', 'note', 'nextNode'],
+  {
+    sql: (r, d) => `update ${d.table('run_steps')} set
+        status = ${r('status')}, output = ${r('output')}, error = ${r('error')},
+        note = coalesce(${r('note')}, run_steps.note), next_node = ${r('next_node')},
+        completed_at = ${d.now}
+      ${r.from}
+      where run_steps.run_id = ${r('run_id')} and run_steps.id = ${r('id')}
+        and run_steps.status = 'waiting'`,
+  },
+);

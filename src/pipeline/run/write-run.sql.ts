@@ -1,9 +1,10 @@
 import { fromTimestamp, toTimestamp } from '../../base/clock.ts';
 import { defineRows, type Row, type Transaction } from '../../ledger/dialect.ts';
+import { defineInsert } from '../../ledger/insert.ts';
 import { int, text } from '../../ledger/row.ts';
 import type { RunEnd } from './changes.ts';
 import { haltedStepOf, type HaltedLeaves } from './report.ts';
-import type { RunRow, RunStatus } from './run.ts';
+import { runTable, type RunRow, type RunStatus } from './run.ts';
 import type { RunDraft, RunStart } from './types.ts';
 
 /** The result of inserting drafts. */
@@ -163,64 +164,41 @@ export async function insertRoots(
   );
 }
 
-const runColumns = {
-  id: 'text',
-  pipeline: 'text',
-  definition_hash: 'text',
-  status: 'text',
-  payload: 'text',
-  submitted_by: 'text',
-  actor: 'text',
-  source_event_id: 'text',
-  parent_job_id: 'text',
-  first_job_id: 'text',
-  root_job_id: 'text',
-  lineage: 'text',
-  event_context_id: 'text',
-  concurrency_key: 'text',
-  awaited_by: 'text',
-  due_at: 'text',
-  dedupe_key: 'text',
-  hops: 'int',
-  runtime_caused: 'int',
-  concurrency_limit: 'int',
-  dedupe_ttl_ms: 'int',
-} as const;
-
-const runNames = Object.keys(runColumns);
-
-const insertRun = defineRows({
-  columns: runColumns,
-  sql: (r, d) => `insert into ${d.table('pipeline_runs')}
-    (${runNames.join(', ')}, held_key, created_at, started_at)
-    select ${runNames.map((name) => r(name)).join(', ')}, ${r('dedupe_key')}, ${d.now},
-      case when ${r('status')} = 'running' then ${d.now} end ${r.from}
-    where true on conflict do nothing returning id`,
+const insertRun = defineInsert(runTable, {
+  properties: runTable.except(
+    'seq',
+    'output',
+    'haltReason',
+    'haltMessage',
+    'haltedAtStep',
+    'revivedFrom',
+    'createdAt',
+    'startedAt',
+    'completedAt',
+  ),
+  sql: (r, d) => ({
+    createdAt: d.now,
+    startedAt: `case when ${r('status')} = 'running' then ${d.now} end`,
+  }),
+  rest: 'on conflict do nothing returning id',
 });
 
-function toRunRow(draft: RunDraft, listener: string | null, dueAt: StartTimes['dueAt']): Row {
+function toRunRow(draft: RunDraft, listener: string | null, dueAt: StartTimes['dueAt']) {
+  const { id, firstJobId, concurrency, dedupe } = draft;
   return {
-    id: draft.id,
-    pipeline: draft.pipeline,
-    definition_hash: draft.definitionHash,
+    ...draft,
     status: statusOf(draft, dueAt),
-    payload: draft.payload,
-    submitted_by: draft.submittedBy,
-    actor: draft.actor,
-    source_event_id: draft.sourceEventId ?? null,
-    parent_job_id: draft.parentJobId ?? null,
-    first_job_id: draft.firstJobId,
-    root_job_id: draft.rootJobId ?? draft.firstJobId,
-    lineage: draft.lineage ?? draft.id,
+    rootJobId: draft.rootJobId ?? firstJobId,
+    lineage: draft.lineage ?? id,
     hops: draft.hops ?? 0,
-    runtime_caused: draft.runtimeCaused === true ? 1 : 0,
-    event_context_id: draft.eventContextId ?? null,
-    concurrency_key: draft.concurrency?.key ?? null,
-    concurrency_limit: draft.concurrency?.limit ?? null,
-    awaited_by: draft.isAwaited === true ? listener : null,
-    due_at: dueAt.get(draft.id) ?? null,
-    dedupe_key: draft.dedupe?.key ?? null,
-    dedupe_ttl_ms: draft.dedupe?.ttlMs ?? null,
+    runtimeCaused: draft.runtimeCaused === true,
+    concurrencyKey: concurrency?.key,
+    concurrencyLimit: concurrency?.limit,
+    awaitedBy: draft.isAwaited === true ? listener : null,
+    dueAt: dueAt.get(id),
+    dedupeKey: dedupe?.key,
+    dedupeTtlMs: dedupe?.ttlMs,
+    heldKey: dedupe?.key,
   };
 }
 
