@@ -1,8 +1,8 @@
-import { showRow } from '../../base/show-row.ts';
 import * as z from 'zod';
 import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
 import { parseStoredJson } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
+import { showRow } from '../../base/show-row.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { payloadKeyOf } from './walk.ts';
 import {
@@ -78,11 +78,11 @@ export function showStep(
   startedAt: Timestamp = step.startedAt,
 ): z.output<typeof stepShape> {
   return showRow(stepShape, step, {
+    ...readDecision(step),
     step_id: step.id,
     step: step.node,
     branch: path,
     result: parseStoredJson(step.output),
-    ...readDecision(step),
     next_step: step.nextNode,
     started_at: startedAt,
     duration_ms: durationBetween(startedAt, step.completedAt),
