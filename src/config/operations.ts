@@ -19,7 +19,7 @@ import { makeJsonSchema } from './json-schema.ts';
 import { readConfig } from './load.ts';
 import type { ConfigReading } from './load.ts';
 import { configInvalid } from './problem.ts';
-import { compareActiveConfig, type ActiveComparison } from '../insight/checks/configuration.ts';
+import { compareActiveConfig, type ActiveComparison } from '../insight/findings/configuration.ts';
 import { openReadonlyLedger } from '../ledger/open-readonly.ts';
 import { loadCatalog } from '../plugin/catalog.ts';
 import { findPluginDrift, hashPlugins } from '../plugin/lock.ts';

@@ -1,22 +1,22 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { readAcknowledged, type Check, type CheckContext } from './check.service.ts';
-import { findWaitingApprovals, findHeldKeys, findHaltedRuns } from './checks/runs.ts';
+import { findWaitingApprovals, findHeldKeys, findHaltedRuns } from './findings/runs.ts';
 import {
   findOpenBreakers,
   findMissingVariables,
   findUnloadedPlugins,
   findFailedSetups,
   findUnloadedInService,
-} from './checks/plugins.ts';
-import { findMissingCredentials, findMissingKeys } from './checks/credentials.ts';
-import { findFullDisk } from './checks/disk.ts';
-import { findConfigDifference } from './checks/configuration.ts';
-import { findCrashLoops, findDeadJobs, findOverlongJobs } from './checks/jobs.ts';
-import { findOpenIncidents } from './checks/incidents.ts';
-import { findUnmatchedInstallations } from './checks/installations.ts';
-import { findPausedParts } from './checks/paused.ts';
-import { findRefusedCalls, findSuppressedWork } from './checks/observations.ts';
-import { findIdleSchedules } from './checks/schedules.ts';
+} from './findings/plugins.ts';
+import { findMissingCredentials, findMissingKeys } from './findings/credentials.ts';
+import { findFullDisk } from './findings/disk.ts';
+import { findConfigDifference } from './findings/configuration.ts';
+import { findCrashLoops, findDeadJobs, findOverlongJobs } from './findings/jobs.ts';
+import { findOpenIncidents } from './findings/incidents.ts';
+import { findUnmatchedInstallations } from './findings/installations.ts';
+import { findPausedParts } from './findings/paused.ts';
+import { findRefusedCalls, findSuppressedWork } from './findings/observations.ts';
+import { findIdleSchedules } from './findings/schedules.ts';
 import { CHECK_FAILED, rankFindings, type LiveFinding } from './finding.ts';
 
 /** Every check of a ledger. Add a check here, and `doctor`, incidents and the dashboard have it. */

@@ -2,7 +2,7 @@ import { maskText } from '../base/secrets.ts';
 import type { Job } from '../job/job.ts';
 import type { Incident, RecentJobEnd } from './types.ts';
 import type { Closing } from '../ledger/commit.ts';
-import type { AttemptIncidents, IncidentDraft } from './incident-rules.ts';
+import type { AttemptIncidents, IncidentDraft } from './incident-rules.service.ts';
 
 /**
  * Counts how jobs ended in this process, after each commit. It counts failures in a row for each

@@ -16,7 +16,7 @@ import {
   type IncidentDraft,
   type IncidentReview,
   type ServiceState,
-} from './incident-rules.ts';
+} from './incident-rules.service.ts';
 import { readKeyIds } from '../access/vault.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { Pause, PluginSwitches } from '../job/pause.service.ts';

@@ -19,7 +19,7 @@ import { readKeyIds } from '../access/vault.service.ts';
 import type { ConfigFiles, Context } from '../operation/context.ts';
 import { findUnevenTypes } from '../signal/emit.service.ts';
 import type { CheckContext } from './check.service.ts';
-import { toInstalledPackages } from './checks/configuration.ts';
+import { toInstalledPackages } from './findings/configuration.ts';
 import { findLiveFindings } from './checks.service.ts';
 import { findingId, impactRank, type LiveFinding, type Severity } from './finding.ts';
 import { loadCatalog, type Catalog } from '../plugin/catalog.ts';
@@ -95,7 +95,7 @@ export function toLiveSubject(engine: Context['engine'], isRoot: boolean): LiveS
   return { ledger, config, catalog, keyIds: readKeyIds(engine), isRoot };
 }
 
-/** Runs the checks of `src/insight/checks`. */
+/** Runs the checks of `src/insight/findings`. */
 async function readLiveFindings({
   ledger,
   config,

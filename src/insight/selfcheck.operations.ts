@@ -11,7 +11,7 @@ import { describeIsolation } from '../plugin/isolation.ts';
 import { userOfTenant } from '../plugin/profile.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { describeDisk } from './checks/disk.ts';
+import { describeDisk } from './findings/disk.ts';
 import { figuresOf } from '../job/figures.operations.ts';
 import { planDirective } from '../operation/request-directive.ts';
 import { readHealth } from '../plugin/health.operations.ts';

@@ -21,7 +21,7 @@ export const observedKinds = [
   'ledger_damaged',
 ] as const;
 
-/** Kinds that a check in `src/insight/checks` finds. They are open while the check finds them. */
+/** Kinds that a check in `src/insight/findings` finds. They are open while the check finds them. */
 export const checkedKinds = [
   'breaker_open',
   'plugin_not_loaded',

@@ -1,10 +1,10 @@
 /** The pure parts of the checks: what they make of rows. */
 import { describe, expect, test } from 'vitest';
-import { groupCrashes } from '../../src/insight/checks/jobs.ts';
-import { listMissingVariables } from '../../src/insight/checks/plugins.ts';
-import { listWatches } from '../../src/insight/checks/installations.ts';
-import { describeRefused, describeSuppressed } from '../../src/insight/checks/observations.ts';
-import { describeNever, describeSkipped } from '../../src/insight/checks/schedules.ts';
+import { groupCrashes } from '../../src/insight/findings/jobs.ts';
+import { listMissingVariables } from '../../src/insight/findings/plugins.ts';
+import { listWatches } from '../../src/insight/findings/installations.ts';
+import { describeRefused, describeSuppressed } from '../../src/insight/findings/observations.ts';
+import { describeNever, describeSkipped } from '../../src/insight/findings/schedules.ts';
 import type { Attempt } from '../../src/job/attempt.ts';
 import type { Observation } from '../../src/insight/types.ts';
 import type { ScheduleRow } from '../../src/schedule/types.ts';

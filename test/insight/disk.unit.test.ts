@@ -1,6 +1,6 @@
 /** When a disk counts as full. */
 import { expect, test } from 'vitest';
-import { describeDisk } from '../../src/insight/checks/disk.ts';
+import { describeDisk } from '../../src/insight/findings/disk.ts';
 
 const GIB = 1024 ** 3;
 

@@ -1,7 +1,7 @@
 /** The check of concurrency keys: a run that keeps others waiting for long is found, with the way out. */
 import { expect, test } from 'vitest';
 import { fromTimestamp, toTimestamp } from '../../src/base/clock.ts';
-import { findHeldKeys } from '../../src/insight/checks/runs.ts';
+import { findHeldKeys } from '../../src/insight/findings/runs.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
 import { startRun } from '../support/runs.ts';

@@ -12,7 +12,7 @@ import {
   type IncidentReview,
   type ServiceState,
   type IncidentDraft,
-} from '../../src/insight/incident-rules.ts';
+} from '../../src/insight/incident-rules.service.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
 
 const now = '2030-01-01T12:00:00.000Z';

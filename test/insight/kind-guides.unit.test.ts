@@ -11,7 +11,7 @@ const directory = join(import.meta.dirname, '../../src/insight');
 
 /** Kinds are written as `kind: 'run_halted'`, or as a constant that is used so. */
 function findKinds(): Set<string> {
-  const texts = globSync(['check*.ts', 'finding.ts', 'checks/**/*.ts'], {
+  const texts = globSync(['check*.ts', 'finding.ts', 'findings/**/*.ts'], {
     cwd: directory,
   }).map((file) => readFileSync(join(directory, file), 'utf8'));
   const kinds = new Set<string>(incidentKinds);

@@ -92,7 +92,7 @@ const places: readonly (readonly [RegExp, Layer])[] = [
   // Everything that knows all operations.
   [/^src\/operation\/(all|invoke)\.ts$/, 'dispatch'],
   // Folders of one layer, in which each file would repeat the suffix.
-  [/^src\/insight\/checks\//, 'service'],
+  [/^src\/insight\/findings\//, 'service'],
   [/^src\/insight\/why\//, 'operations'],
 ];
 

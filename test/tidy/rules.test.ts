@@ -57,7 +57,7 @@ describe('the direction of imports', () => {
     ['src/job/a.service.ts', "import { b } from './operations.ts';", 'a operations file'],
     ['src/job/operations.ts', "import { b } from './view.ts';", "can't import a surface file"],
     ['src/insight/why/a.ts', "import { b } from '../../cli/b.ts';", 'a surface file'],
-    ['src/insight/checks/a.ts', "import { b } from '../operations.ts';", 'a operations file'],
+    ['src/insight/findings/a.ts', "import { b } from '../operations.ts';", 'a operations file'],
     ['src/job/a.ts', "import { b } from '../schedule/b.ts';", "schedule isn't before job"],
     ['src/job/a.sql.ts', "import { b } from '../signal/b.sql.ts';", "signal isn't before job"],
     ['src/job/a.service.ts', "import { b } from '../tenant/b.service.ts';", "isn't before job"],
