@@ -8,6 +8,7 @@ import { catalogue } from '../src/base/errors.ts';
 import { renderOnCall } from '../src/cli/skills.ts';
 import { renderCli } from './reference/cli.ts';
 import { renderConfig } from './reference/config.ts';
+import { renderFindings } from './reference/findings.ts';
 import { renderHttp } from './reference/http.ts';
 import { renderOperations } from './reference/operations.ts';
 import { renderTables } from './reference/tables.ts';
@@ -28,6 +29,7 @@ export function renderPages(): Page[] {
     { path: 'docs/reference/cli.md', text: renderCli() },
     { path: 'docs/reference/config.md', text: renderConfig() },
     { path: 'docs/reference/errors.md', text: renderErrors() },
+    { path: 'docs/reference/findings.md', text: renderFindings() },
     { path: 'docs/reference/http.md', text: renderHttp() },
     { path: 'docs/reference/operations.md', text: renderOperations() },
     { path: 'docs/reference/tables.md', text: renderTables() },

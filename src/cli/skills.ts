@@ -13,7 +13,7 @@ import { toVisibleText } from '../base/text.ts';
 import { commands, type CommandDefinition } from './commands.ts';
 import { addFlags } from './flags.ts';
 import { describeNoun } from './nouns.ts';
-import { kindGuides } from '../insight/kind-guides.ts';
+import { findingGuides } from '../insight/doctor.operations.ts';
 
 interface SkillsOptions extends CommonFlags {
   readonly dir: string;
@@ -199,8 +199,8 @@ function plain(schema: object): string {
  * export`.
  */
 export function renderOnCall(): string {
-  const rows = Object.entries(kindGuides).map(
-    ([kind, { meaning, command }]) => `| \`${kind}\` | ${meaning} | \`${command}\` |`,
+  const rows = findingGuides.map(
+    ({ kind, condition, command }) => `| \`${kind}\` | ${condition} | \`${command}\` |`,
   );
   return `# On call
 

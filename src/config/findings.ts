@@ -1,7 +1,13 @@
 import { statSync } from 'node:fs';
 import { isIP } from 'node:net';
-import { isObject, type JsonObject } from '../base/json.ts';
-import type { FindingCategory, Severity } from '../insight/finding.ts';
+import { isObject } from '../base/json.ts';
+import {
+  describeFileFix,
+  type FileCategory,
+  type FindingCategory,
+  type LiveFinding,
+  type Severity,
+} from '../insight/finding.ts';
 import { valueAt } from './address.ts';
 import type { ApiConfig, Config } from './config.ts';
 import { keyText } from './document.ts';
@@ -19,22 +25,8 @@ export interface Finding extends Problem {
   readonly severity: Severity;
   readonly category: FindingCategory;
   readonly hint: string;
-  /** Set for findings in the database. */
-  readonly live?: FindingEvidence;
-}
-
-/** The evidence of a finding in the database, and its remedy. */
-export interface FindingEvidence {
-  readonly id: string;
-  readonly kind: string;
-  /** 0 stops everything, 1 a part, 2 single jobs or runs. */
-  readonly impact: number;
-  readonly evidence: string;
-  readonly commands: readonly string[];
-  readonly why: string | null;
-  readonly since: string | null;
-  readonly count: number;
-  readonly detail: JsonObject | null;
+  /** The finding on the ledger. Undefined for a finding in the files. */
+  readonly live?: LiveFinding;
 }
 
 /** Shorter tokens can be guessed. */
@@ -67,18 +59,9 @@ export function findConfigFindings(reading: ConfigReading): Finding[] {
   ];
 }
 
-export function toFinding(
-  severity: Severity,
-  category: FindingCategory,
-  problem: Problem,
-): Finding {
-  const hint = problem.hint ?? usualFix[category] ?? 'Correct it, then run `ductile config check`.';
-  return { ...problem, severity, category, hint };
+export function toFinding(severity: Severity, category: FileCategory, problem: Problem): Finding {
+  return { ...problem, severity, category, hint: problem.hint ?? describeFileFix(category) };
 }
-
-const usualFix: Readonly<Partial<Record<FindingCategory, string>>> = {
-  plugins: 'Correct the plugin, then look at it with `ductile plugin list`.',
-};
 
 function findIntegrity({ manifest, drift, config, found }: ConfigReading): Finding[] {
   if (manifest.state === 'unusable') return [toFinding('error', 'integrity', manifest.problem)];

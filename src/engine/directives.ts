@@ -10,7 +10,7 @@ import {
 import { rotateKeyDirective } from '../access/rotate-key.service.ts';
 import type { TokenStore } from '../access/tokens.service.ts';
 import type { Directives } from '../directive/request.service.ts';
-import { acknowledgeDirective } from '../insight/check.service.ts';
+import { acknowledgeDirective } from '../insight/acknowledge.service.ts';
 import { cancelJobsDirective, retryJobsDirective } from '../job/change.service.ts';
 import type { Dispatcher } from '../job/dispatcher.service.ts';
 import {

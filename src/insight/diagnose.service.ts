@@ -1,4 +1,5 @@
-import { severities, type FindingCategory } from './finding.ts';
+import { type FileCategory, severities } from './finding.ts';
+import { QUIET_FIX } from './findings/schedules.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { Config } from '../config/config.ts';
 import { keyText } from '../config/document.ts';
@@ -59,7 +60,7 @@ function diagnosePlugins(
   credentials: ReadonlySet<string> | undefined,
 ): Finding[] {
   const { routes, problems, warnings } = checkRoutes(config.routes, catalog);
-  const as = (severity: Finding['severity'], category: FindingCategory) => (problem: Problem) =>
+  const as = (severity: Finding['severity'], category: FileCategory) => (problem: Problem) =>
     toFinding(severity, category, problem);
   const pipelines = checkPipelines(config.pipelines, catalog);
   const webhooks = checkWebhookConfig(config, catalog);
@@ -119,7 +120,7 @@ function findMissingSecrets(
       credentials === undefined
         ? `names ${secretRef}, which is not in tokens.yaml and must be a credential`
         : `names ${secretRef}, which is neither in tokens.yaml nor a credential, so every delivery is refused`;
-    const hint = `Keep it with \`ductile credential set ${secretRef}\`, or add it to tokens.yaml.`;
+    const hint = `Set it with \`ductile credential set ${secretRef}\`, or add it to tokens.yaml.`;
     return [makeProblem(place, key, message, hint)];
   });
 }
@@ -170,7 +171,7 @@ function checkSchedules(name: string, config: Config, catalog: Catalog, nowMs: n
     if (isAlwaysQuiet(makeTimedSchedule(name, schedule, config.service), nowMs)) {
       const path = `plugins.${name}.schedules.${index}.quiet_action`;
       const hint =
-        'Move it or the quiet hours. Or start it when they end: ' +
+        `${QUIET_FIX} Or start it when they end: ` +
         `\`ductile config set ${path}=defer --apply && ductile system reload\`.`;
       return found('warning', `(${id}) never fires: all of its times are in quiet hours`, hint);
     }

@@ -4,6 +4,10 @@ import { readConfig, type ConfigReading } from '../config/load.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { findingsShape, rankAllFindings, showFindings } from './findings.service.ts';
+import type { FindingGuide } from './define-finding.service.ts';
+import { findingId } from './finding.ts';
+import { allFindings } from './findings/all.ts';
+import { pluginNotLoaded } from './findings/plugins.ts';
 import { findTier } from '../tenant/isolation-findings.operations.ts';
 import {
   findInConfiguredLedger,
@@ -42,6 +46,11 @@ export const systemDoctor = defineOperation({
   },
 });
 
+/** Every kind of finding that `doctor` reports on a ledger, for the page of operators and agents. */
+export const findingGuides: readonly FindingGuide[] = allFindings
+  .filter(({ isHold }) => isHold !== true)
+  .toSorted((a, b) => (a.kind < b.kind ? -1 : 1));
+
 type ShownFindings = z.output<typeof findingsShape>;
 
 /** All callers of one ledger share an examination, because dashboards request it again and again. */
@@ -65,7 +74,10 @@ async function examineTenant({ engine }: Context): Promise<ShownFindings> {
     findOwnFaults(engine.ledger, () => makeTargets(engine)),
   ]);
   // A package's location is a file of the machine.
-  const own = faults.map((one) => ({ ...one, place: one.live?.id ?? one.key }));
+  const own = faults.map((one) => ({
+    ...one,
+    place: one.live === undefined ? one.key : findingId(one.live),
+  }));
   return showFindings(rankAllFindings([...live, ...own]));
 }
 
@@ -91,7 +103,7 @@ const notRead: LedgerFindings = { findings: [], hasTenants: false };
 function dropRepeated(findings: readonly Finding[], isRead: boolean): Finding[] {
   const inFiles = new Set(findings.flatMap(({ live, key }) => (live === undefined ? key : [])));
   return findings.filter(({ live, key, category, severity }) => {
-    if (live?.kind === 'plugin_not_loaded') return !inFiles.has(`plugins.${key}`);
+    if (live?.kind === pluginNotLoaded.kind) return !inFiles.has(`plugins.${key}`);
     const isReference = category === 'webhooks' && severity === 'warning' && SECRET_REF.test(key);
     return !(isReference && isRead && live === undefined);
   });

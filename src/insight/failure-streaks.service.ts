@@ -1,8 +1,9 @@
 import { maskText } from '../base/secrets.ts';
 import type { Job } from '../job/job.ts';
-import type { Incident, RecentJobEnd } from './types.ts';
+import { failureStreak, hopsLimit, poisonJob } from './findings/observed.ts';
+import type { Incident, IncidentDraft, RecentJobEnd } from './types.ts';
 import type { Closing } from '../ledger/commit.ts';
-import type { AttemptIncidents, IncidentDraft } from './incident-rules.service.ts';
+import type { AttemptIncidents } from './incident-rules.service.ts';
 
 /**
  * Counts how jobs ended in this process, after each commit. It counts failures in a row for each
@@ -86,7 +87,7 @@ export function makeFailureStreaks(
       const long = [...streaks].filter(([, streak]) => streak.failures >= streakMin);
       const nowMs = clock();
       return {
-        drafts: [...long.map(([key, streak]) => toDraft(key, streak)), ...mergeEvents(events)],
+        drafts: [...long.map(([, streak]) => toDraft(streak)), ...mergeEvents(events)],
         eventCount: events.length,
         succeededAgoMs: new Map([...successes].map(([key, ms]) => [key, nowMs - ms])),
       };
@@ -95,8 +96,8 @@ export function makeFailureStreaks(
       events = events.slice(eventCount);
       for (const key of succeededAgoMs.keys()) successes.delete(key);
       for (const { kind, key, count } of drafts) {
-        const streak = kind === 'failure_streak' ? streaks.get(key) : undefined;
-        if (kind === 'failure_streak') openStreaks.add(key);
+        const streak = kind === failureStreak.kind ? streaks.get(key) : undefined;
+        if (kind === failureStreak.kind) openStreaks.add(key);
         if (streak !== undefined)
           streaks.set(key, { ...streak, recorded: streak.recorded + count });
       }
@@ -109,7 +110,7 @@ function keyOf({ plugin, command }: Pick<Job, 'plugin' | 'command'>): string {
 }
 
 function streaksIn(open: readonly Incident[]): Set<string> {
-  return new Set(open.flatMap(({ kind, key }) => (kind === 'failure_streak' ? key : [])));
+  return new Set(open.flatMap(({ kind, key }) => (kind === failureStreak.kind ? key : [])));
 }
 
 /** Counts the failures of each command since its last success. */
@@ -134,42 +135,21 @@ function countStreaks(ends: readonly RecentJobEnd[]): ReadonlyMap<string, Streak
 
 const failures: ReadonlySet<string> = new Set(['failed', 'dead', 'timed_out']);
 
-function toDraft(
-  key: string,
-  { failures: count, recorded, job, error, isAlarm }: Streak,
-): IncidentDraft {
-  return {
-    kind: 'failure_streak',
-    key,
-    count: count - recorded,
-    detail: {
-      message: `${job.plugin} ${job.command} failed ${count} times in a row`,
-      plugin: job.plugin,
-      command: job.command,
-      failures: count,
-      job_id: job.id,
-      error,
-    },
-    isAlarm,
-  };
+function toDraft(streak: Streak): IncidentDraft {
+  const { failures: count, recorded, isAlarm } = streak;
+  return failureStreak.draft(streak, count - recorded, isAlarm);
 }
 
 /** Finds single events: a job that is dead because of crashes, and signals that were not routed. */
 function findEvents({ job, ending, signals }: Closing): IncidentDraft[] {
-  const { id, plugin, command, runtimeCaused: isAlarm } = job;
-  const found: IncidentDraft[] = [];
-  if (ending.reason === 'crashes_exhausted') {
-    const message = `a job of ${plugin} ${command} was put aside: the engine crashed whenever it ran`;
-    const detail = { message, plugin, command, job_id: id, crashes: ending.crashCount };
-    found.push({ kind: 'poison_job', key: `${plugin}/${command}`, count: 1, detail, isAlarm });
-  }
   const loops = signals.filter(({ type }) => type === 'incident.loop').length;
-  if (loops > 0) {
-    const message = `signals of ${plugin} came at the end of too long a chain, and were not routed`;
-    const detail = { message, plugin, command, job_id: id, hops: job.hops + 1 };
-    found.push({ kind: 'hops_limit', key: plugin, count: loops, detail, isAlarm });
-  }
-  return found;
+  const { crashCount: crashes } = ending;
+  return [
+    ...(ending.reason === 'crashes_exhausted'
+      ? [poisonJob.draft({ job, crashes }, 1, job.runtimeCaused)]
+      : []),
+    ...(loops > 0 ? [hopsLimit.draft({ job, hops: job.hops + 1 }, loops, job.runtimeCaused)] : []),
+  ];
 }
 
 /** Merges events of the same kind and key. The latest detail is kept. */

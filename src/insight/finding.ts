@@ -48,25 +48,57 @@ export interface LiveFinding {
   /** The argument for `ductile why`. */
   readonly why?: string | undefined;
   readonly since?: Timestamp | null | undefined;
+  /** When it ends by itself. */
+  readonly endsAt?: Timestamp | null | undefined;
   /** How much stops because of it; findings that stop more come first (default: part). */
   readonly impact?: Impact | undefined;
+  /** The part to repair, for `why`. */
+  readonly repair?: RepairPart | undefined;
   /** How many objects the finding covers. */
   readonly count?: number | undefined;
   /** Ids and figures for programs. */
   readonly detail?: JsonObject | undefined;
 }
 
+/** The conditions of findings in the configuration files. Their kind is their category. */
+export const fileConditions = {
+  content: 'A key or a value in the files is invalid or has no effect.',
+  integrity: 'A file is not locked, or changed after it was locked.',
+  permissions: 'Other users of the machine can read or change a file.',
+  security: 'A setting exposes the service, a token or a plugin.',
+  plugins: 'A plugin cannot be loaded, is not set up, or has a mistake in its manifest.',
+  packages: 'A package in the package roots cannot be installed.',
+  routes: 'A route is invalid, leads nowhere, or leads in a circle.',
+  pipelines: 'A pipeline is invalid or uses something that is missing.',
+  schedules: 'A schedule is invalid or never fires.',
+  webhooks: 'An endpoint is invalid, or its secret is missing.',
+  state: 'The ledger cannot be opened, or other users can read it.',
+} as const satisfies Partial<Record<FindingCategory, string>>;
+
+export type FileCategory = keyof typeof fileConditions;
+
+/** Returns the remedy of a finding in the files that names no other. */
+export function describeFileFix(category: FileCategory): string {
+  if (category === 'plugins')
+    return 'Correct the plugin, then look at it with `ductile plugin list`.';
+  return 'Correct it, then run `ductile config check`.';
+}
+
 /** `everything`: no job starts. `part`: a plugin, pipeline or schedule. `item`: single jobs or runs. */
 export type Impact = (typeof impacts)[number];
 const impacts = ['everything', 'part', 'item'] as const;
+
+/**
+ * The parts that can hold work back, in the order of repair. `switch` is a pause or something
+ * disabled. It comes last, because work starts as soon as it is undone.
+ */
+export const repairOrder = ['ledger', 'secret', 'plugin', 'service', 'switch'] as const;
+export type RepairPart = (typeof repairOrder)[number];
 
 /** Returns 0 for the findings that stop most. */
 export function impactRank({ impact = 'part' }: Pick<LiveFinding, 'impact'>): number {
   return impacts.indexOf(impact);
 }
-
-/** The kind of the finding that a check could not run. The watcher closes nothing while there is one. */
-export const CHECK_FAILED = 'check_failed';
 
 /** Returns the id of a finding. `ductile why` accepts it. */
 export function findingId({ kind, key }: Pick<LiveFinding, 'kind' | 'key'>): string {

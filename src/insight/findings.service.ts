@@ -1,6 +1,6 @@
 import * as z from 'zod';
-import type { Finding, FindingEvidence } from '../config/findings.ts';
-import { severities } from './finding.ts';
+import type { Finding } from '../config/findings.ts';
+import { findingId, impactRank, severities } from './finding.ts';
 
 export const findingShape = z.object({
   id: z.string().describe('the kind and the key of the finding; `why` accepts it'),
@@ -28,24 +28,6 @@ export const findingsShape = z.object({
   findings: z.array(findingShape).describe('errors first, then what stops most'),
 });
 
-/** Completes a finding in the files. It has no time, and its evidence is its location. */
-function toFileEvidence(finding: Finding): FindingEvidence {
-  const { severity, category, place, key, hint } = finding;
-  const named = parseFixCommands(hint);
-  const usual = severity === 'error' ? ['ductile config check'] : [];
-  return {
-    id: `${category}:${key === '' ? place : key}`,
-    kind: category,
-    impact: 1,
-    evidence: place === '' ? category : place,
-    commands: named.length > 0 ? named : usual,
-    why: null,
-    since: null,
-    count: 1,
-    detail: null,
-  };
-}
-
 /**
  * Reads the commands that a fix names, the last first: fixes say what to look at before what to do.
  * A command with a part that the reader has to fill in can't be run as it is.
@@ -59,7 +41,7 @@ export function parseFixCommands(fix: string): string[] {
 /** Ranks findings of files and of the ledger together. */
 export function rankAllFindings(findings: readonly Finding[]): Finding[] {
   const rank = ({ severity, live }: Finding): number =>
-    severities.indexOf(severity) * IMPACTS + (live?.impact ?? 1);
+    severities.indexOf(severity) * IMPACTS + impactRank(live ?? {});
   return findings.toSorted((a, b) => rank(a) - rank(b));
 }
 
@@ -77,8 +59,35 @@ export function showFindings(findings: readonly Finding[]): z.output<typeof find
 }
 
 function showFinding(finding: Finding): z.output<typeof findingShape> {
-  const { severity, category, place, key, message, hint } = finding;
-  const { id, kind, impact: _, commands, ...live } = finding.live ?? toFileEvidence(finding);
-  const shown = { id, kind, severity, category, place, key, message, fix: hint };
-  return { ...shown, ...live, commands: [...commands] };
+  const { severity, category, place, key, message, hint: fix } = finding;
+  const common = { severity, category, place, key, message, fix };
+  const { live } = finding;
+  if (live === undefined) return { ...common, ...showFileParts(finding) };
+  return {
+    ...common,
+    id: findingId(live),
+    kind: live.kind,
+    evidence: live.evidence,
+    commands: [...live.commands],
+    why: live.why ?? null,
+    since: live.since ?? null,
+    count: live.count ?? 1,
+    detail: live.detail ?? null,
+  };
+}
+
+/** Completes a finding in the files. It has no time, and its evidence is its location. */
+function showFileParts({ severity, category, place, key, hint }: Finding) {
+  const named = parseFixCommands(hint);
+  const usual = severity === 'error' ? ['ductile config check'] : [];
+  return {
+    id: `${category}:${key === '' ? place : key}`,
+    kind: category,
+    evidence: place === '' ? category : place,
+    commands: named.length > 0 ? named : usual,
+    why: null,
+    since: null,
+    count: 1,
+    detail: null,
+  };
 }

@@ -2,30 +2,15 @@ import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
-import { findingId, type LiveFinding, CHECK_FAILED } from './finding.ts';
-import {
-  checkedKinds,
-  type Incident,
-  type IncidentKind,
-  type IncidentChanges,
-  type QueueHeads,
-} from './types.ts';
+import { findingId, type LiveFinding } from './finding.ts';
+import { checkFailed, findDefinition } from './findings/all.ts';
+import { ledgerDamaged, queueStalled, scheduleOverdue } from './findings/observed.ts';
+import type { Incident, IncidentChanges, IncidentDraft, QueueHeads } from './types.ts';
 import type { DueSchedule } from '../schedule/types.ts';
 import type { Emission } from '../pipeline/run/types.ts';
 import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
 import { followRuntime } from '../pipeline/follow-signal.ts';
 import type { FollowRules } from '../pipeline/follow-rules.ts';
-
-/** A problem that lasts now, or that happened since the last review. */
-export interface IncidentDraft {
-  readonly kind: IncidentKind;
-  readonly key: string;
-  /** How often it happened since the last review. 0 for a problem that lasts. */
-  readonly count: number;
-  readonly detail: JsonObject;
-  /** It is about a job that handled a signal of the service. It isn't routed, so that alarms can't loop. */
-  readonly isAlarm?: boolean;
-}
 
 interface IncidentRules {
   readonly overdueMs: number;
@@ -52,33 +37,24 @@ export interface ServiceState {
 
 /** Returns whether a check could not run. */
 export function hasFailedCheck(findings: readonly LiveFinding[]): boolean {
-  return findings.some(({ kind }) => kind === CHECK_FAILED);
+  return findings.some(({ kind }) => kind === checkFailed.kind);
 }
 
 /** Finds problems that last. Each is an incident until it is no longer found. */
 export function findLastingIncidents(state: ServiceState, rules: IncidentRules): IncidentDraft[] {
   return [
-    ...state.overdue.filter(({ isLastOpen }) => !isLastOpen).map(toOverdueDraft),
+    ...state.overdue
+      .filter(({ isLastOpen }) => !isLastOpen)
+      .map((schedule) => scheduleOverdue.draft(schedule)),
     ...findStall(state, rules),
-    ...findDamage(state),
+    ...(state.damage.length === 0 ? [] : [ledgerDamaged.draft(state.damage)]),
     ...state.findings.flatMap(toFindingDraft),
   ];
 }
 
-/** Kinds that are over when they are no longer found. */
-const lastingKinds: ReadonlySet<IncidentKind> = new Set([
-  'schedule_overdue',
-  'queue_stalled',
-  'ledger_damaged',
-  ...checkedKinds,
-]);
-
-/** Kinds of single events. They are over when none has happened for a while. */
-const eventKinds: ReadonlySet<IncidentKind> = new Set(['poison_job', 'hops_limit']);
-
 function toFindingDraft(finding: LiveFinding): IncidentDraft[] {
   const { kind, key, severity, message, evidence, fix, commands, why, since, detail } = finding;
-  if (!isCheckedKind(kind)) return [];
+  if (!isChecked(kind)) return [];
   const found = { ...detail, message, severity, evidence, fix, commands: [...commands] };
   const more = {
     ...(why === undefined ? {} : { why }),
@@ -87,22 +63,10 @@ function toFindingDraft(finding: LiveFinding): IncidentDraft[] {
   return [{ kind, key, count: 0, detail: { ...found, ...more } }];
 }
 
-function isCheckedKind(kind: string): kind is IncidentKind {
-  return (checkedKinds as readonly string[]).includes(kind);
-}
-
-function toOverdueDraft({ plugin, scheduleId, dueAt }: DueSchedule): IncidentDraft {
-  return {
-    kind: 'schedule_overdue',
-    key: `${plugin}/${scheduleId}`,
-    count: 0,
-    detail: {
-      message: `the schedule ${plugin}/${scheduleId} was due and has not fired`,
-      plugin,
-      schedule_id: scheduleId,
-      due_at: dueAt,
-    },
-  };
+/** Returns whether an incident is open as long as a check finds it. */
+function isChecked(kind: string): boolean {
+  const definition = findDefinition(kind);
+  return definition?.incident === 'found' && definition.isObserved !== true;
 }
 
 function findStall(state: ServiceState, { stalledMs }: IncidentRules): IncidentDraft[] {
@@ -117,23 +81,10 @@ function findStall(state: ServiceState, { stalledMs }: IncidentRules): IncidentD
   const since = stuck.map(({ readyAt }) => readyAt).toSorted()[0];
   if (since === undefined) return [];
   const plugins = stuck.map(({ plugin }) => plugin).slice(0, PLUGINS_SHOWN);
-  const message = 'jobs are ready, and none has been started for long';
-  return [
-    { kind: 'queue_stalled', key: 'queue', count: 0, detail: { message, since, plugins, running } },
-  ];
+  return [queueStalled.draft({ since, plugins, running })];
 }
 
 const PLUGINS_SHOWN = 10;
-
-function findDamage({ damage }: ServiceState): IncidentDraft[] {
-  if (damage.length === 0) return [];
-  const message =
-    'indexes do not match their tables; stop the service, then restore a backup with ' +
-    '`ductile system restore`, or rebuild them with `reindex` in the database';
-  return [
-    { kind: 'ledger_damaged', key: 'indexes', count: 0, detail: { message, damage: [...damage] } },
-  ];
-}
 
 /** The incidents that follow from the attempts of this process since the last review. */
 export interface AttemptIncidents {
@@ -182,7 +133,7 @@ export function planIncidentChanges(
   // acknowledged objects itself, so its findings are always new.
   const isSettled = ({ kind, key, count }: IncidentDraft): boolean => {
     const known = byKey.get(incidentKey({ kind, key }));
-    return count === 0 && !isCheckedKind(kind) && known !== undefined && isAcknowledged(known);
+    return count === 0 && !isChecked(kind) && known !== undefined && isAcknowledged(known);
   };
   const opened = drafts.flatMap((draft) => {
     if (byKey.has(incidentKey(draft))) return [];
@@ -205,17 +156,18 @@ export function planIncidentChanges(
   const found = new Set(unsettled.map(incidentKey));
   const isOver = (incident: Incident): boolean => {
     if (found.has(incidentKey(incident))) return false;
-    if (isAcknowledged(incident) && !lastingKinds.has(incident.kind)) return true;
-    if (incident.kind === 'failure_streak') {
+    const end = findDefinition(incident.kind)?.incident;
+    if (isAcknowledged(incident) && end !== 'found') return true;
+    if (end === 'success') {
       // A success here doesn't end a streak that began on another host after it.
       const agoMs = attempts.succeededAgoMs.get(incident.key);
       return agoMs !== undefined && fromTimestamp(incident.openedAt) <= nowMs - agoMs;
     }
     if (lasting === undefined) return false;
-    if (incident.kind === 'ledger_damaged' && !isDamageKnown) return false;
-    if (lastingKinds.has(incident.kind)) return !isPartial;
+    if (incident.kind === ledgerDamaged.kind && !isDamageKnown) return false;
+    if (end === 'found') return !isPartial;
     const quietMs = nowMs - fromTimestamp(incident.lastSeenAt);
-    return eventKinds.has(incident.kind) && quietMs >= rules.quietMs;
+    return end === 'quiet' && quietMs >= rules.quietMs;
   };
   const closed = open
     .filter(isOver)
@@ -265,7 +217,7 @@ function toEmission(
 function describeMoment(
   moment: 'opened' | 'closed',
   { message }: JsonObject,
-  kind: IncidentKind,
+  kind: string,
 ): string {
   const sentence = typeof message === 'string' ? message : kind;
   return moment === 'opened' ? sentence : `Resolved: ${sentence}`;

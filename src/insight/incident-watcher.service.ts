@@ -4,8 +4,10 @@ import type { Log } from '../base/log.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import { fromTimestamp, toTimestamp, type Timestamp } from '../base/clock.ts';
 import type { Closing } from '../ledger/commit.ts';
-import { readAcknowledged } from './check.service.ts';
+import { readAcknowledged } from './acknowledge.service.ts';
 import { findLiveFindings } from './checks.service.ts';
+import { hopsLimit } from './findings/observed.ts';
+import type { IncidentDraft } from './types.ts';
 import type { Generation } from '../engine/generation.ts';
 import { findCycleOf } from '../pipeline/check-routes.service.ts';
 import { makeFailureStreaks } from './failure-streaks.service.ts';
@@ -13,7 +15,6 @@ import {
   findLastingIncidents,
   hasFailedCheck,
   planIncidentChanges,
-  type IncidentDraft,
   type IncidentReview,
   type ServiceState,
 } from './incident-rules.service.ts';
@@ -100,7 +101,7 @@ const BREAK_CIRCLE =
 
 /** Adds the circle of routes to the incident of a chain that became too long. */
 function addCircle(draft: IncidentDraft, { config, routes, catalog }: Generation): IncidentDraft {
-  if (draft.kind !== 'hops_limit') return draft;
+  if (draft.kind !== hopsLimit.kind) return draft;
   const circle = findCycleOf(draft.key, config.routes, routes, catalog);
   if (circle === undefined) return draft;
   // Only the finding of the circle has the command that removes a route. The incident stays open after

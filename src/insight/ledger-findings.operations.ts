@@ -18,10 +18,13 @@ import { describeInstallation, withInstallations } from '../config/installed.ts'
 import { readKeyIds } from '../access/vault.service.ts';
 import type { ConfigFiles, Context } from '../operation/context.ts';
 import { findUnevenTypes } from '../signal/emit.service.ts';
-import type { CheckContext } from './check.service.ts';
+import type { CheckContext } from './define-finding.service.ts';
 import { toInstalledPackages } from './findings/configuration.ts';
 import { findLiveFindings } from './checks.service.ts';
-import { findingId, impactRank, type LiveFinding, type Severity } from './finding.ts';
+import { findingId, type LiveFinding, type Severity } from './finding.ts';
+import { packageInactive } from './findings/installations.ts';
+import { tenantClosed } from './findings/tenants.ts';
+import { webhookFault, webhookStranded } from './findings/webhooks.ts';
 import { loadCatalog, type Catalog } from '../plugin/catalog.ts';
 import { countFindings, findingShape } from './findings.service.ts';
 import { SharedFigure } from '../job/figures.operations.ts';
@@ -114,26 +117,14 @@ export async function readEngineFindings(engine: Context['engine']): Promise<Liv
 
 /** Runs the checks, and converts the results to findings of `doctor`. */
 export async function listLiveFindings(subject: LiveSubject): Promise<Finding[]> {
-  return (await readLiveFindings(subject)).map(toLedgerFinding);
+  return (await readLiveFindings(subject)).map((finding) => toLedgerFinding(finding));
 }
 
-function toLedgerFinding(finding: LiveFinding): Finding {
-  const { kind, key, severity, category, message, fix, evidence, commands, why, since } = finding;
-  const id = findingId(finding);
-  return {
-    ...toFinding(severity, category, { place: id, key, message, hint: fix }),
-    live: {
-      id,
-      kind,
-      impact: impactRank(finding),
-      evidence,
-      commands,
-      why: why ?? null,
-      since: since ?? null,
-      count: finding.count ?? 1,
-      detail: finding.detail ?? null,
-    },
-  };
+/** Converts a finding. The objects of some findings aren't named by their id, but in words. */
+function toLedgerFinding(finding: LiveFinding, place?: string, key?: string): Finding {
+  const { severity, category, message, fix: hint } = finding;
+  const named = { place: place ?? findingId(finding), key: key ?? place ?? finding.key };
+  return { ...named, message, hint, severity, category, live: finding };
 }
 
 type ExaminedLedger = LedgerSubset<
@@ -162,14 +153,9 @@ export async function findLedgerFaults(
       return toFinding('warning', 'routes', problem);
     }),
     ...(await findOwnFaults(ledger, readTargets)),
-    ...tenants.flatMap(({ slug, schemaError }) => {
-      if (schemaError === null) return [];
-      const message = `has a ledger that does not open: ${schemaError}`;
-      const hint = 'It is tried again by itself; `ductile system migrate` tries it at once.';
-      const problem = makeProblem(`tenant ${slug}`, `tenant ${slug}`, message, hint);
-      const commands = ['ductile system migrate'];
-      return [withParts(toFinding('error', 'state', problem), 'tenant_closed', slug, commands)];
-    }),
+    ...tenants
+      .filter(({ schemaError }) => schemaError !== null)
+      .map((row) => toLedgerFinding(tenantClosed.describe(row), `tenant ${row.slug}`)),
   ];
   const credentials = new Set((await ledger.credentials.list()).map(({ name }) => name));
   return { findings, hasTenants: tenants.length > 0, credentials };
@@ -187,15 +173,15 @@ export async function findOwnFaults(
   const targets = webhooks.length === 0 ? undefined : readTargets(installations);
   return [
     ...(targets === undefined ? [] : findWebhooks(webhooks, targets)),
-    ...installations.flatMap((row) => {
-      if (row.lastError === null) return [];
-      const message = `is installed and not in force: ${row.lastError}`;
-      const hint = `Put right what it says, then \`ductile package enable ${row.slug}\`.`;
-      const problem = makeProblem(describeInstallation(row), `package ${row.slug}`, message, hint);
-      const finding = toFinding('error', 'packages', problem);
-      const commands = [`ductile package enable ${row.slug}`];
-      return [withParts(finding, 'package_inactive', row.slug, commands)];
-    }),
+    ...installations
+      .filter(({ lastError }) => lastError !== null)
+      .map((row) =>
+        toLedgerFinding(
+          packageInactive.describe(row),
+          describeInstallation(row),
+          `package ${row.slug}`,
+        ),
+      ),
   ];
 }
 
@@ -204,47 +190,11 @@ function findWebhooks(webhooks: readonly WebhookRow[], targets: AvailableTargets
   const faults = findWebhookFaults(webhooks, targets);
   const sound = webhooks.filter(({ id }) => !faults.has(id));
   return [
-    ...[...faults].map(([id, { message, hint }]) => {
-      const problem = makeProblem(`webhook ${id}`, `webhook ${id}`, message, hint);
-      const commands = [`ductile webhook show ${id}`];
-      return withParts(toFinding('error', 'webhooks', problem), 'webhook_fault', id, commands, id);
-    }),
-    ...[...findMissingTargets(sound, targets)].map(([id, reason]) => {
-      const message = `refuses every delivery: ${reason}`;
-      const hint =
-        'Put the target back into the configuration, then run `ductile system reload`. ' +
-        `Or give it another target with \`ductile webhook edit ${id} --plugin <name>\`.`;
-      const problem = makeProblem(`webhook ${id}`, `webhook ${id}`, message, hint);
-      const commands = ['ductile system reload', `ductile webhook show ${id}`];
-      return withParts(
-        toFinding('error', 'webhooks', problem),
-        'webhook_stranded',
-        id,
-        commands,
-        id,
-      );
-    }),
-  ];
-}
-
-/** Adds the parts that a finding of a check would have. */
-function withParts(
-  finding: Finding,
-  kind: string,
-  key: string,
-  commands: readonly string[],
-  /** The argument for `ductile why`: the object, which a service with another configuration knows, too. */
-  why: string | null = null,
-): Finding {
-  const none = { since: null, count: 1, detail: null };
-  const evidence = `${finding.key} ${finding.message}`;
-  // A list of findings shows only the message, so the message has to name the object.
-  const message = `${evidence.charAt(0).toUpperCase()}${evidence.slice(1)}`;
-  return {
-    ...finding,
-    message,
-    live: { id: `${kind}:${key}`, kind, impact: 1, evidence, commands, why, ...none },
-  };
+    ...[...faults].map(([id, fault]) => webhookFault.describe({ id, fault })),
+    ...[...findMissingTargets(sound, targets)].map(([id, reason]) =>
+      webhookStranded.describe({ id, reason }),
+    ),
+  ].map((finding) => toLedgerFinding(finding, `webhook ${finding.key}`));
 }
 
 /** Compiles the pipelines of a configuration. */

@@ -3,7 +3,7 @@ import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import { type MetricFamily, METRICS_TYPE, formatMetrics } from './metrics.service.ts';
-import { incidentKinds } from './types.ts';
+import { incidentKinds } from './findings/all.ts';
 import { defineOperation } from '../operation/define.ts';
 import { figuresOf } from '../job/figures.operations.ts';
 

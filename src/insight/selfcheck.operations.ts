@@ -1,20 +1,30 @@
-import { statfs } from 'node:fs/promises';
 import { fromTimestamp, toTimestamp } from '../base/clock.ts';
-import { findCredentials } from '../base/credential-ref.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { settlesWithin } from '../base/timer.ts';
 import { findReloadRefusal } from '../engine/reload.ts';
 import { findMissingTargets } from '../webhook/check-entry.service.ts';
-import { isDefinedElsewhere, toScheduleKey } from '../schedule/timetable.service.ts';
+import { isDefinedElsewhere } from '../schedule/timetable.service.ts';
 import { describeIsolation } from '../plugin/isolation.ts';
 import { userOfTenant } from '../plugin/profile.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { describeDisk } from './findings/disk.ts';
+import type { LiveFinding } from './finding.ts';
+import type { ListedFinding } from './findings/all.ts';
+import {
+  credentialKeyMissing,
+  credentialMissing,
+  payloadKeyMissing,
+} from './findings/credentials.ts';
+import { diskFull, isNearlyFull, readDiskSpace, toMib } from './findings/disk.ts';
+import { packageInactive } from './findings/installations.ts';
+import { pluginNotLoaded, pluginNotSetUp } from './findings/plugins.ts';
+import { scheduleRedefined } from './findings/schedules.ts';
+import { tenantClosed } from './findings/tenants.ts';
+import { webhookStranded } from './findings/webhooks.ts';
+import { toLiveSubject } from './ledger-findings.operations.ts';
 import { figuresOf } from '../job/figures.operations.ts';
 import { planDirective } from '../operation/request-directive.ts';
-import { readHealth } from '../plugin/health.operations.ts';
 import { readAllSchedules } from '../schedule/operations.ts';
 import * as z from 'zod';
 
@@ -105,10 +115,9 @@ const selfChecks: Readonly<Record<string, SelfCheck>> = {
   },
 
   async disk({ engine: { config } }) {
-    const { bavail, blocks, bsize } = await statfs(config.state.dir);
-    const space = { path: config.state.dir, free: bavail * bsize, size: blocks * bsize };
-    const detail = `${Math.floor(space.free / 1024 / 1024)} MiB are free in ${space.path}`;
-    return { status: describeDisk(space).length > 0 ? 'warn' : 'ok', detail };
+    const space = await readDiskSpace(config.state.dir);
+    const detail = `${toMib(space.free)} MiB are free in ${space.path}`;
+    return isNearlyFull(space) ? report('warn', [diskFull.describe(space)]) : { ...fine, detail };
   },
 
   async configuration(context) {
@@ -120,10 +129,8 @@ const selfChecks: Readonly<Record<string, SelfCheck>> = {
   async tenants({ engine }) {
     const rows = await engine.ledger.tenants.list();
     if (rows.length === 0) return undefined;
-    const bad = rows.flatMap(({ slug, schemaError }) =>
-      schemaError === null ? [] : [`${slug} (${schemaError})`],
-    );
-    if (bad.length > 0) return { status: 'warn', detail: `not up to date: ${bad.join('; ')}` };
+    const closed = rows.filter(({ schemaError }) => schemaError !== null);
+    if (closed.length > 0) return report('warn', closed.map(tenantClosed.describe));
     const { trust } = engine.config.tenants;
     const tier = describeIsolation(engine.isolation());
     const how = trust === 'shared' ? 'which are not isolated' : `isolated by ${tier}`;
@@ -131,61 +138,58 @@ const selfChecks: Readonly<Record<string, SelfCheck>> = {
     return { status: 'ok', detail: `there are ${rows.length}, ${how}${ids}` };
   },
 
-  plugins({ engine: { catalog } }) {
-    const names = [...new Set(catalog.problems.map(({ plugin }) => plugin))];
-    if (names.length === 0) return Promise.resolve(fine);
-    return Promise.resolve({ status: 'warn', detail: `not loaded: ${names.join(', ')}` });
-  },
+  plugins: (context) => findAll('warn', context, pluginNotLoaded),
 
   async installations({ engine: { ledger } }) {
     const rows = await ledger.installations.list({});
     if (rows.length === 0) return undefined;
-    const failures = rows.flatMap(({ slug, lastError }) =>
-      lastError === null ? [] : [`${slug} (${lastError})`],
-    );
-    if (failures.length === 0) return { status: 'ok', detail: `${rows.length} packages` };
-    return { status: 'warn', detail: `not in force: ${failures.join('; ')}` };
+    const inactive = rows.filter(({ lastError }) => lastError !== null);
+    if (inactive.length === 0) return { ...fine, detail: `${rows.length} packages` };
+    return report('warn', inactive.map(packageInactive.describe));
   },
 
   /** Checks that the keys of all secrets are here, and that plugins have their credentials. */
-  async credentials({ engine: { ledger, catalog, keyIds } }) {
-    const counts = await ledger.seals.count();
-    const lost = counts.filter(({ keyId }) => !keyIds.includes(keyId)).map(({ keyId }) => keyId);
-    if (lost.length > 0) return { status: 'fail', detail: `keys not here: ${lost.join(', ')}` };
-    const wanted = [...catalog.plugins.values()].flatMap(({ config }) => findCredentials(config));
-    const good = (await ledger.credentials.list()).filter(({ isExpired }) => !isExpired);
-    const missing = new Set(wanted.map(({ name }) => name));
-    for (const { name } of good) missing.delete(name);
-    if (missing.size === 0) return fine;
-    return { status: 'warn', detail: `missing or past their time: ${[...missing].join(', ')}` };
+  async credentials(context) {
+    const keys = await findAll('fail', context, credentialKeyMissing, payloadKeyMissing);
+    return keys.status === 'ok' ? await findAll('warn', context, credentialMissing) : keys;
   },
 
   /** Checks that the targets of webhooks exist. Deliveries are refused until they do. */
   async webhooks({ engine }) {
     const rows = await engine.ledger.webhooks.list();
     if (rows.length === 0) return undefined;
-    const stranded = [...findMissingTargets(rows, engine)].map(([id, fault]) => `${id} (${fault})`);
-    if (stranded.length === 0) return fine;
-    return { status: 'warn', detail: `nothing to start: ${stranded.join('; ')}` };
+    const stranded = [...findMissingTargets(rows, engine)];
+    return report(
+      'warn',
+      stranded.map(([id, reason]) => webhookStranded.describe({ id, reason })),
+    );
   },
 
   /** Checks that no other host defines a schedule differently. Only one definition is active. */
   async schedules(context) {
     const rows = await readAllSchedules(context, { retired: false });
-    const names = rows
-      .filter((row) => isDefinedElsewhere(context.engine.config, row))
-      .map(toScheduleKey);
-    if (names.length === 0) return fine;
-    return { status: 'warn', detail: `defined otherwise by another host: ${names.join(', ')}` };
+    const others = rows.filter((row) => isDefinedElsewhere(context.engine.config, row));
+    return report('warn', others.map(scheduleRedefined.describe));
   },
 
-  async health({ engine: { ledger, catalog } }) {
-    const known = [...(await readHealth(ledger, catalog))];
-    const unhealthy = known.filter(([, { init }]) => init?.status === 'unhealthy');
-    if (unhealthy.length === 0) return fine;
-    return { status: 'fail', detail: `unhealthy: ${unhealthy.map(([name]) => name).join(', ')}` };
-  },
+  health: (context) => findAll('fail', context, pluginNotSetUp),
 };
+
+/** Looks for findings of `doctor`. The messages of those that are found are the detail. */
+async function findAll(
+  status: CheckResult['status'],
+  { engine }: Context,
+  ...definitions: readonly ListedFinding[]
+): Promise<CheckResult> {
+  const context = { ...toLiveSubject(engine, true), now: await engine.ledger.now() };
+  const found = await Promise.all(definitions.map((definition) => definition.check(context)));
+  return report(status, found.flat());
+}
+
+function report(status: CheckResult['status'], found: readonly LiveFinding[]): CheckResult {
+  if (found.length === 0) return fine;
+  return { status, detail: found.map(({ message }) => message).join(' ') };
+}
 
 function toFailure(error: unknown): CheckResult {
   return { status: 'fail', detail: messageOf(error) };

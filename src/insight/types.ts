@@ -1,5 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
-import { columnOf, table, type RowOf } from '../ledger/table.ts';
+import type { JsonObject } from '../base/json.ts';
+import { table, type RowOf } from '../ledger/table.ts';
 import type { Job } from '../job/job.ts';
 import type { Emission, RunCommitEvents } from '../pipeline/run/types.ts';
 import type { Run, Step } from '../pipeline/run/run.ts';
@@ -11,51 +12,11 @@ export interface RecentJobEnd extends Pick<Job, 'id' | 'plugin' | 'command' | 's
   readonly isAlarm: boolean;
 }
 
-/** Kinds that only a running service can detect. `doctor` reads them from the open incidents. */
-export const observedKinds = [
-  'failure_streak',
-  'schedule_overdue',
-  'queue_stalled',
-  'poison_job',
-  'hops_limit',
-  'ledger_damaged',
-] as const;
-
-/** Kinds that a check in `src/insight/findings` finds. They are open while the check finds them. */
-export const checkedKinds = [
-  'breaker_open',
-  'plugin_not_loaded',
-  'plugin_not_set_up',
-  'run_halted',
-  'disk_full',
-  'approval_waiting',
-  'job_dead',
-  'credential_key_missing',
-  'credential_missing',
-  'crash_loop',
-  'job_overlong',
-  'work_suppressed',
-  'plugin_env_missing',
-] as const;
-
-/** Kinds that an operator can acknowledge. After that, only new events count. */
-export const acknowledgeableKinds = [
-  'job_dead',
-  'run_halted',
-  'failure_streak',
-  'poison_job',
-  'hops_limit',
-  'work_suppressed',
-  'call_refused',
-] as const;
-
-export const incidentKinds = [...observedKinds, ...checkedKinds] as const;
-export type IncidentKind = (typeof incidentKinds)[number];
-
 export const incidentTable = table('incidents', {
   seq: 'int',
   id: 'text',
-  kind: columnOf<IncidentKind>('text'),
+  /** The kind of its finding. */
+  kind: 'text',
   /** The object, such as `mail/handle`. For each kind and key, one incident is open at most. */
   key: 'text',
   openedAt: 'time',
@@ -69,8 +30,19 @@ export const incidentTable = table('incidents', {
 
 export type Incident = RowOf<typeof incidentTable>;
 
+/** A problem that lasts now, or that happened since the last review. */
+export interface IncidentDraft {
+  readonly kind: string;
+  readonly key: string;
+  /** How often it happened since the last review. 0 for a problem that lasts. */
+  readonly count: number;
+  readonly detail: JsonObject;
+  /** It is about a job that handled a signal of the service. It isn't routed, so that alarms can't loop. */
+  readonly isAlarm?: boolean;
+}
+
 export interface IncidentFilter {
-  readonly kind?: IncidentKind;
+  readonly kind?: string;
   readonly isOpen?: boolean;
   readonly idPrefix?: string;
   /** Keyset page: rows with a smaller seq than this. */

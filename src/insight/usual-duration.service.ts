@@ -66,12 +66,15 @@ export function describeProgress({ now, startedAt, lastRecordAt, usual }: Progre
   return { runningMs, silentMs, isOverlong: runningMs >= overlongAfterMs(usual), text };
 }
 
-export function describeUsual(usual: UsualDuration | undefined): string {
-  if (usual === undefined) return 'too few attempts of its command have succeeded to compare with';
+export function describeUsual(
+  usual: UsualDuration | undefined,
+  [owner, parts]: readonly [string, string] = ['command', 'attempts'],
+): string {
+  if (usual === undefined) return `too few ${parts} of its ${owner} have succeeded to compare with`;
   const { medianMs, p95Ms, attempts } = usual;
   return (
-    `its command usually takes ${roundDuration(medianMs)} ` +
-    `(95 % of the last ${attempts} attempts: at most ${roundDuration(p95Ms)})`
+    `its ${owner} usually takes ${roundDuration(medianMs)} ` +
+    `(95 % of the last ${attempts} ${parts}: at most ${roundDuration(p95Ms)})`
   );
 }
 

@@ -106,7 +106,7 @@ describe.each(databases)('a credential on %s', (database) => {
     expect(await check(engine)).toEqual({
       name: 'credentials',
       status: 'warn',
-      detail: 'missing or past their time: api',
+      detail: "The credential api is missing: plugin worker can't work without it.",
     });
     const job = await run('worker');
     expect(job).toMatchObject({ status: 'failed', reason: 'credential', attempt: 1 });

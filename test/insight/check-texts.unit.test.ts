@@ -1,10 +1,16 @@
 /** The pure parts of the checks: what they make of rows. */
 import { describe, expect, test } from 'vitest';
 import { groupCrashes } from '../../src/insight/findings/jobs.ts';
-import { listMissingVariables } from '../../src/insight/findings/plugins.ts';
+import { listMissingVariables } from '../../src/insight/findings/variables.ts';
 import { listWatches } from '../../src/insight/findings/installations.ts';
-import { describeRefused, describeSuppressed } from '../../src/insight/findings/observations.ts';
-import { describeNever, describeSkipped } from '../../src/insight/findings/schedules.ts';
+import { callRefused, isTooWide, workSuppressed } from '../../src/insight/findings/observations.ts';
+import {
+  isAlwaysSkipped,
+  neverFires,
+  scheduleAlwaysSkipped,
+  scheduleNeverFires,
+} from '../../src/insight/findings/schedules.ts';
+import type { CheckContext } from '../../src/insight/define-finding.service.ts';
 import type { Attempt } from '../../src/job/attempt.ts';
 import type { Observation } from '../../src/insight/types.ts';
 import type { ScheduleRow } from '../../src/schedule/types.ts';
@@ -81,10 +87,8 @@ describe('a schedule', () => {
   });
 
   test('with a due time ahead, or that has fired, is fine', () => {
-    expect(describeNever(row({}))).toBeUndefined();
-    expect(
-      describeNever(row({ nextDueAt: null, status: 'exhausted', lastFiredAt: at })),
-    ).toBeUndefined();
+    expect(neverFires(row({}))).toBe(false);
+    expect(neverFires(row({ nextDueAt: null, status: 'exhausted', lastFiredAt: at }))).toBe(false);
   });
 
   test.each<readonly [Partial<ScheduleRow>, string]>([
@@ -93,7 +97,8 @@ describe('a schedule', () => {
     [{ status: 'invalid', reason: 'plugin_not_found' }, 'its plugin was not found'],
     [{ status: 'invalid', reason: 'command_not_supported: pol' }, 'command not supported: pol'],
   ])('%j never fires: %s', (more, reason) => {
-    expect(describeNever(row(more))).toMatchObject({
+    expect(neverFires(row(more))).toBe(true);
+    expect(scheduleNeverFires.describe(row(more))).toMatchObject({
       kind: 'schedule_never_fires',
       key: 'feed/default',
       message: `The schedule feed/default never fires: ${reason}.`,
@@ -103,8 +108,9 @@ describe('a schedule', () => {
 
   test('that is skipped again and again is a finding with the job that is in the way', () => {
     const skipped = { lastSkippedAt: at, lastSkipReason: 'already_running', lastJobId: 'j1' };
-    expect(describeSkipped(row({ ...skipped, skippedInRow: 2 }), at)).toBeUndefined();
-    expect(describeSkipped(row({ ...skipped, skippedInRow: 3 }), at)).toMatchObject({
+    expect(isAlwaysSkipped(row({ ...skipped, skippedInRow: 2 }), at)).toBe(false);
+    expect(isAlwaysSkipped(row({ ...skipped, skippedInRow: 3 }), at)).toBe(true);
+    expect(scheduleAlwaysSkipped.describe(row({ ...skipped, skippedInRow: 3 }))).toMatchObject({
       kind: 'schedule_always_skipped',
       count: 3,
       commands: ['ductile job cancel j1', 'ductile why feed/default'],
@@ -113,12 +119,10 @@ describe('a schedule', () => {
 
   test('that an open breaker or a quiet night skips is not one', () => {
     const skipped = (lastSkipReason: string, more: Partial<ScheduleRow> = {}) =>
-      describeSkipped(row({ lastSkipReason, skippedInRow: 50, ...more }), at);
-    expect(skipped('circuit_open')).toBeUndefined();
-    expect(skipped('quiet_hours', { lastFiredAt: earlier })).toBeUndefined();
-    expect(skipped('quiet_hours', { lastFiredAt: longAgo })).toMatchObject({
-      kind: 'schedule_always_skipped',
-    });
+      isAlwaysSkipped(row({ lastSkipReason, skippedInRow: 50, ...more }), at);
+    expect(skipped('circuit_open')).toBe(false);
+    expect(skipped('quiet_hours', { lastFiredAt: earlier })).toBe(false);
+    expect(skipped('quiet_hours', { lastFiredAt: longAgo })).toBe(true);
   });
 });
 
@@ -144,8 +148,9 @@ describe('suppressed work', () => {
   };
 
   test('is a finding only if its payloads differ', () => {
-    expect(describeSuppressed(observed({ ...detail, different: 1 }), undefined)).toBeUndefined();
-    expect(describeSuppressed(observed({ ...detail, different: 3 }), undefined)).toMatchObject({
+    expect(isTooWide(observed({ ...detail, different: 1 }))).toBe(false);
+    expect(isTooWide(observed({ ...detail, different: 3 }))).toBe(true);
+    expect(workSuppressed.describe(observed({ ...detail, different: 3 }))).toMatchObject({
       kind: 'work_suppressed',
       message:
         'The dedupe key all of mail/handle is too wide: it dropped 4 requests with 3 different payloads.',
@@ -154,18 +159,25 @@ describe('suppressed work', () => {
     });
   });
 
-  test('is gone once it is acknowledged, until more is suppressed', () => {
+  test('is gone once it is acknowledged, until more is suppressed', async () => {
     const row = observed({ ...detail, different: 3 });
-    const seen = (moment: string) => new Map([['work_suppressed:k', moment]]);
-    expect(describeSuppressed(row, seen(at))).toBeUndefined();
-    expect(describeSuppressed(row, seen(earlier))).toBeDefined();
+    const ledger = { observations: { list: () => Promise.resolve([row]) } };
+    const findAfter = (moment: string) => {
+      const acknowledged = new Map([['work_suppressed:k', moment]]);
+      return workSuppressed.check({ ledger, acknowledged } as unknown as CheckContext);
+    };
+    expect(await findAfter(at)).toEqual([]);
+    expect(await findAfter(earlier)).toHaveLength(1);
   });
 });
 
 describe('a refused call', () => {
+  const describeCall = (detail: object) =>
+    callRefused.describe({ row: observed(detail), tokens: [] });
+
   test('names the token and the scope that would have been enough', () => {
     const detail = { actor: 'token:ci', operation: 'plugin.run', scope: 'deploy:rw' };
-    expect(describeRefused(observed(detail))).toMatchObject({
+    expect(describeCall(detail)).toMatchObject({
       kind: 'call_refused',
       message:
         'The token ci was refused 4 times in the last hour for plugin.run: it needs the scope deploy:rw.',
@@ -178,10 +190,10 @@ describe('a refused call', () => {
   });
 
   test('with an unknown or expired token says so', () => {
-    expect(describeRefused(observed({ actor: null, operation: null }))).toMatchObject({
+    expect(describeCall({ actor: null, operation: null })).toMatchObject({
       message: 'A token that is unknown or revoked was refused 4 times in the last hour.',
     });
-    expect(describeRefused(observed({ actor: 'token:ci', expired: true }))).toMatchObject({
+    expect(describeCall({ actor: 'token:ci', expired: true })).toMatchObject({
       message: 'The expired token ci was refused 4 times in the last hour.',
       commands: ['ductile token rotate ci'],
     });

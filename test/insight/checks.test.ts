@@ -91,7 +91,7 @@ describe.each(databases)('on %s', (kind) => {
       count: 1,
     });
     expect(found?.message).toMatch(/has held the dependency key db for 10m\d*s?\.$/);
-    expect(found?.evidence).toContain('95 % of its last 4 attempts took at most 200ms');
+    expect(found?.evidence).toContain('95 % of the last 4 attempts: at most 200ms');
     expect(found?.evidence).toContain('has recorded nothing since');
     expect(found?.commands[0]).toBe(`ductile job cancel ${id}`);
     const second = await startOne(ledger, 'p1');

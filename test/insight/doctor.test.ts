@@ -257,6 +257,6 @@ describe.each(databases)('findings of a ledger on %s', { timeout: 120_000 }, (da
       commands: ['ductile system reset worker --command poll'],
       evidence: `3 failures in a row; last error: no route to host (job ${job.id})`,
     });
-    expect(breaker?.message).toContain('2999-01-01T00:01:00.000Z');
+    expect(breaker?.fix).toContain('2999-01-01T00:01:00.000Z');
   });
 });

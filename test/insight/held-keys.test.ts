@@ -1,7 +1,7 @@
 /** The check of concurrency keys: a run that keeps others waiting for long is found, with the way out. */
 import { expect, test } from 'vitest';
 import { fromTimestamp, toTimestamp } from '../../src/base/clock.ts';
-import { findHeldKeys } from '../../src/insight/findings/runs.ts';
+import { keyHeld } from '../../src/insight/findings/runs.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
 import { startRun } from '../support/runs.ts';
@@ -25,7 +25,7 @@ test.each(databases)(
     const findAfter = async (minutes: number) => {
       const now = toTimestamp(fromTimestamp(await ledger.now()) + minutes * 60_000);
       const { config, catalog } = engine;
-      return await findHeldKeys({ ledger, config, catalog, now, keyIds: undefined, isRoot: true });
+      return await keyHeld.check({ ledger, config, catalog, now, keyIds: undefined, isRoot: true });
     };
     const holder = await startRun(instance, 'deploy', { site: 'a' });
     await eventually('it runs', async () => (await ledger.runs.find(holder))?.status === 'running');

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { createBareReport } from '../../src/job/attempt.ts';
 import { endAsFailed, endAsSucceeded, type Ending } from '../../src/job/outcome.ts';
-import type { Incident } from '../../src/insight/types.ts';
+import type { Incident, IncidentDraft } from '../../src/insight/types.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
 import { makeFailureStreaks } from '../../src/insight/failure-streaks.service.ts';
 import {
@@ -11,7 +11,6 @@ import {
   planIncidentChanges,
   type IncidentReview,
   type ServiceState,
-  type IncidentDraft,
 } from '../../src/insight/incident-rules.service.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
 

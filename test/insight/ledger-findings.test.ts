@@ -40,21 +40,23 @@ test('doctor and selfcheck name broken packages and tenants with the reason', as
   const { findings } = findingsShape.parse(await systemDoctor.run(context, {}));
   const lines = findings.map(({ category, message }) => `${category}: ${message}`);
   expect(lines).toContainEqual(
-    expect.stringMatching(/^packages: Package greeter is installed and not in force: .*worker/),
+    expect.stringMatching(/^packages: The package greeter is installed and not active: .*worker/),
   );
   expect(lines).toContainEqual(
-    expect.stringMatching(/^state: Tenant bad has a ledger that does not open: ./),
+    expect.stringMatching(/^state: The tenant bad has a ledger that does not open: ./),
   );
   const { ok, checks } = await systemSelfcheck.run(context, {});
   expect(ok).toBe(true);
   expect(checks).toContainEqual({
     name: 'installations',
     status: 'warn',
-    detail: expect.stringMatching(/^not in force: greeter \(.*worker/) as string,
+    detail: expect.stringMatching(
+      /^The package greeter is installed and not active: .*worker/,
+    ) as string,
   });
   expect(checks).toContainEqual({
     name: 'tenants',
     status: 'warn',
-    detail: expect.stringMatching(/^not up to date: bad \(./) as string,
+    detail: expect.stringMatching(/^The tenant bad has a ledger that does not open: ./) as string,
   });
 });

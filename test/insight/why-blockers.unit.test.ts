@@ -19,12 +19,13 @@ describe('blockers', () => {
       },
     });
     expect(explanation.blockers.map(({ fact }) => fact)).toEqual([
-      "the credential imap, which the plugin worker needs, can't be opened",
+      'The key old is missing: plugins that need its secrets fail, and webhooks answer 404',
       'the service is not running',
-      'the system is paused',
-      'the plugin worker is switched off',
+      'The service is paused: no job starts',
+      'The plugin worker is disabled: its jobs wait',
     ]);
-    expect(explanation.verdict).toMatch(/^The credential imap/);
+    expect(explanation.verdict).toMatch(/^The key old is missing/);
+    expect(explanation.blockers[0]?.evidence).toBe('sealed with it: credential imap');
   });
 
   test('a resume is not suggested while a credential cannot be opened', () => {
@@ -32,8 +33,8 @@ describe('blockers', () => {
     expect(explanation.commands[0]).toBe('ductile credential set imap');
     expect(explanation.commands).not.toContain('ductile system resume');
     expect(explanation.blockers[1]).toMatchObject({
-      fact: 'the system is paused',
-      moves_by: expect.stringMatching(/repair the credentials before/),
+      fact: 'The service is paused: no job starts',
+      moves_by: expect.stringMatching(/^Repair the credentials first/),
     });
     expect(waitingFor({ service: { paused } }).commands).toContain('ductile system resume');
   });
@@ -47,7 +48,9 @@ describe('blockers', () => {
     const explanation = waitingFor({
       plugin: { credentials: [{ name: 'imap', keyId: undefined }] },
     });
-    expect(explanation.verdict).toMatch(/^The credential imap, .* does not exist\.$/);
+    expect(explanation.verdict).toMatch(
+      /^The credential imap is missing: plugin worker can't work without it\.$/,
+    );
   });
 
   test('a hanging job is the cause, and more room is not suggested', () => {
@@ -79,9 +82,9 @@ describe('a running job', () => {
 
   test('says how long it has been silent and how long it usually takes', () => {
     const explanation = explain({ now: later, startedAt: at, lastRecordAt: undefined, usual });
-    expect(explanation.verdict).toBe('Attempt 1 is running and seems to hang.');
+    expect(explanation.verdict).toBe('Job job-9 of worker poll has held a worker slot for 1h.');
     expect(explanation.chain[0]?.evidence).toMatch(
-      /run for 1h and recorded nothing since it started; its command usually takes 2s \(95 % .* 3s\)/,
+      /has recorded nothing since; its command usually takes 2s \(95 % .* 3s\)/,
     );
     expect(explanation.progress).toEqual({
       running_ms: 3_600_000,
@@ -96,7 +99,9 @@ describe('a running job', () => {
     const lastRecordAt = '2030-01-01T00:59:00.000Z';
     const explanation = explain({ now: later, startedAt: at, lastRecordAt, usual: undefined });
     expect(explanation.progress).toMatchObject({ silent_ms: 60_000, median_ms: null, attempts: 0 });
-    expect(explanation.chain[0]?.evidence).toMatch(/recorded nothing for 1m; too few attempts/);
+    expect(explanation.chain[0]?.evidence).toMatch(
+      /last recorded something at 2030-01-01T00:59:00.000Z; too few attempts/,
+    );
   });
 });
 
@@ -117,7 +122,7 @@ describe('an ended job', () => {
     const credentials = [{ name: 'imap', keyId: undefined }];
     const explanation = explain({ plugin: { ...plugin, credentials } });
     expect(explanation.blockers).toMatchObject([
-      { fact: expect.stringMatching(/^the credential imap/) },
+      { fact: expect.stringMatching(/^The credential imap/) },
     ]);
     expect(explanation.commands.slice(0, 2)).toEqual([
       'ductile credential set imap',

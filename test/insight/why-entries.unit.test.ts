@@ -63,8 +63,8 @@ describe('a schedule', () => {
   test('that is paused names the actor and how it continues', () => {
     const explanation = explain({ row: { status: 'paused' }, pausedBy: { actor: 'cli:ann', at } });
     expect(explanation.chain[0]).toEqual({
-      fact: 'it is paused',
-      evidence: 'paused by cli:ann',
+      fact: 'The schedule worker/nightly is paused: it starts no jobs',
+      evidence: `cli:ann at ${at}`,
       at,
     });
     expect(explanation.commands[0]).toBe('ductile schedule resume worker nightly');
@@ -101,7 +101,7 @@ describe('a schedule', () => {
   test.each([
     ['exhausted', /due only once/],
     ['retired', /not in the configuration/],
-    ['invalid', /cannot be fired: no such day/],
+    ['invalid', /never fires: no such day/],
   ] as const)('that is %s says so', (status, verdict) => {
     expect(explain({ row: { status, reason: 'no such day' } }).verdict).toMatch(verdict);
   });
@@ -154,11 +154,11 @@ describe('a webhook', () => {
       ...more,
     });
   test.each<[string, Partial<WebhookFacts>, RegExp, string]>([
-    ['is disabled', { isEnabled: false }, /disabled/, 'webhook edit deploys --enabled=true'],
+    ['is disabled', { isEnabled: false }, /disabled/, 'webhook edit deploys --enabled'],
     [
       'has no target',
       { missing: 'there is no plugin x' },
-      /nothing to start: there is no plugin x/,
+      /refuses every delivery: there is no plugin x/,
       'webhook show deploys',
     ],
     ['is not heard', { hasListener: false }, /nothing listens/i, 'config set webhooks.listen='],
@@ -353,7 +353,7 @@ describe('a signal', () => {
 
   test.each<[string, Partial<SignalFacts>, RegExp]>([
     ['nobody wants', {}, /no route and no pipeline takes webhook.received/i],
-    ['came too late in its chain', { hopsMax: 0 }, /chain is longer/],
+    ['came too late in its chain', { hopsMax: 0 }, /chain is too long/],
     ['something wants by now', { handlers: ['a route to x'] }, /now something would/],
     [
       'was held back by the dedupe key of its event',

@@ -103,7 +103,7 @@ describe('a queued job', () => {
     [
       'somebody to resume',
       { service: { paused: { actor: 'cli:ann', at } } },
-      /system is paused/,
+      /service is paused/,
       null,
       'ductile system resume',
     ],
@@ -127,7 +127,7 @@ describe('a queued job', () => {
     [
       'a switch',
       { plugin: { switchedOff: { plugin: 'worker', changedBy: 'api:bob', changedAt: at } } },
-      /switched off/,
+      /plugin worker is disabled/,
       null,
       'ductile plugin enable worker',
     ],
@@ -153,7 +153,7 @@ describe('a queued job', () => {
           },
         },
       },
-      /setup of the plugin worker failed/,
+      /init of the plugin worker failed/,
       null,
       'ductile plugin init worker',
     ],
@@ -180,7 +180,9 @@ describe('a queued job', () => {
       job: { nextRetryAt: later },
       service: { paused: { actor: null, at } },
     });
-    expect(explanation.chain.map(({ fact }) => fact)).toContain('the system is paused');
+    expect(explanation.chain.map(({ fact }) => fact)).toContain(
+      'The service is paused: no job starts',
+    );
     expect(explanation.moves_at).toBeNull();
   });
 });

@@ -104,7 +104,7 @@ test('a plugin whose init failed is shown with the reason until an init succeeds
   expect(check['checks']).toContainEqual({
     name: 'health',
     status: 'fail',
-    detail: 'unhealthy: pump',
+    detail: 'The init of the plugin pump failed, so its other jobs wait.',
   });
 });
 

@@ -125,7 +125,7 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
     expect(checks).toContainEqual({
       name: 'schedules',
       status: 'warn',
-      detail: 'defined otherwise by another host: worker/nightly',
+      detail: 'Another host defines the schedule worker/nightly differently, and loaded it later.',
     });
     const warnings = () => records.filter(({ level, schedule }) => level === 'warn' && schedule);
     await eventually('it is logged', () => warnings().length > 0);
@@ -176,7 +176,7 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
       {
         held_by: {
           kind: 'breaker',
-          message: 'the breaker of worker poll is open',
+          message: 'The breaker of worker poll is open: its schedules start no jobs',
           commands: ['ductile system reset worker --command poll'],
         },
       },
@@ -188,7 +188,15 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
     expect(why).toMatchObject({ moves_at: row?.next_start_at });
     await invoke(pauseScheduleOperation, context, { plugin: 'worker' });
     expect(await invoke(listSchedulesOperation, context, {})).toMatchObject({
-      schedules: [{ next_start_at: null, held_by: { kind: 'status', message: 'it is paused' } }],
+      schedules: [
+        {
+          next_start_at: null,
+          held_by: {
+            kind: 'status',
+            message: 'The schedule worker/default is paused: it starts no jobs',
+          },
+        },
+      ],
     });
   });
 });

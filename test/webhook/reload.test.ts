@@ -55,7 +55,9 @@ test.each(databases)(
         {
           name: 'webhooks',
           status: 'warn',
-          detail: expect.stringMatching(/: job \(the plugin p is disabled\); run \(/),
+          detail: expect.stringMatching(
+            /^The webhook job refuses every delivery: the plugin p is disabled\. The webhook run refuses/,
+          ),
         },
       ]),
     });

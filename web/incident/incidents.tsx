@@ -1,4 +1,4 @@
-import type { Incident, Input } from '../api/types.ts';
+import type { Incident } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
 import { count } from '../text/time.ts';
 import { Choice, Pager, Select } from '../ui/filters.tsx';
@@ -46,7 +46,7 @@ export function IncidentsPage({ route }: { readonly route: Route }) {
     {
       limit: ROWS,
       ...(status === 'all' ? { all: true } : {}),
-      ...(kind ? { kind: kind as NonNullable<Input<'incident.list'>['kind']> } : {}),
+      ...(kind ? { kind } : {}),
       ...(cursor ? { cursor } : {}),
     },
     cursor === undefined ? ['incident.'] : [],

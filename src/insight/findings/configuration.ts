@@ -7,8 +7,7 @@ import { digestConfigFiles, lastWritten, rehashFiles } from '../../config/integr
 import { type KeyChange, compareKeys } from '../../config/effective.ts';
 import { readLockHolder } from '../../ledger/sqlite/instance-lock.ts';
 import type { ProcessRow } from '../../job/types.ts';
-import type { Check } from '../check.service.ts';
-import type { LiveFinding } from '../finding.ts';
+import { defineFinding, shareReading } from '../define-finding.service.ts';
 import { parseStoredJson } from '../../base/json.ts';
 import { withInstallations, type InstalledPackage } from '../../config/installed.ts';
 import { readConfig } from '../../config/load.ts';
@@ -17,32 +16,108 @@ import type { LedgerSubset } from '../../ledger/ledger.ts';
 import { readProvides } from '../../package/package.ts';
 import type { InstallationRow } from '../../package/types.ts';
 
-/** Finds a service on this host that uses other configuration files, or files that changed since. */
-export const findConfigDifference: Check = async (context) => {
-  const { ledger, config, now, isRoot } = context;
-  if (!isRoot) return [];
-  const live = (await ledger.processes.list()).filter(
-    (row) => isOnThisHost(row) && isLive(row, config, now),
-  );
-  const [own] = live.filter(
-    ({ configFile }) => configFile !== null && isSameFile(configFile, config),
-  );
-  if (own !== undefined) {
+export const configChanged = defineFinding({
+  kind: 'config_changed',
+  condition: 'The configuration files differ from those that the service has loaded.',
+  severity: 'warning',
+  category: 'integrity',
+  fix: 'Check the change, then reload it.',
+  command: 'ductile config diff',
+  async find(context) {
+    const { ledger, config } = context;
+    const { own } = await readServices(context);
+    if (own === undefined) return [];
     if (own.configDigest === digestConfigFiles(rehashFiles(config.files))) return [];
     const changes = (await compareActiveConfig(config.file, ledger, own.id))?.changes;
-    return [describeChanged(own, config, changes)];
-  }
-  // Several services may share a PostgreSQL database; a SQLite file has one.
-  if (ledger.kind !== 'sqlite') return [];
-  return [
-    ...live.flatMap((row) => describeElsewhere(row, config)),
-    ...findSilentHolder(live, config),
-  ];
-};
+    return [{ process: own, config, changes }];
+  },
+  describe({ process: { pid, startedAt }, config, changes }) {
+    const writtenMs = lastWritten(config.files);
+    const shown = (changes ?? []).slice(0, limits.checks.changedKeysMax);
+    return {
+      key: config.file,
+      message: `The configuration on disk differs from the one that process ${pid} uses.`,
+      evidence: describeChanges(shown, changes),
+      commands: ['ductile system reload', 'ductile system reload --dry-run', 'ductile config diff'],
+      since: writtenMs === undefined ? startedAt : toTimestamp(writtenMs),
+      count: Math.max(1, changes?.length ?? 1),
+      detail: { pid, keys: shown.map(({ key }) => key) },
+    };
+  },
+});
 
-function isOnThisHost({ host }: ProcessRow): boolean {
-  return host === hostname();
+function describeChanges(
+  shown: readonly KeyChange[],
+  changes: readonly KeyChange[] | undefined,
+): string {
+  if (changes === undefined) return "the files have errors, so their keys can't be compared";
+  if (changes.length === 0) return 'only comments, secrets or environment files differ';
+  const keys = shown.map(
+    ({ key, before, after }) => `${key}: ${before ?? 'not set'} → ${after ?? 'not set'}`,
+  );
+  const more = changes.length - shown.length;
+  return `${keys.join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
 }
+
+interface LockHolder {
+  readonly pid: number;
+  readonly configFile: string | null;
+  readonly startedAt: Timestamp | null;
+  /** The configuration that should be used. Undefined if the process sends no heartbeat. */
+  readonly wantedFile?: string | undefined;
+}
+
+export const lockHeld = defineFinding<LockHolder>({
+  kind: 'lock_held',
+  condition: 'Another process has the database, with another configuration or without a heartbeat.',
+  severity: 'error',
+  category: 'service',
+  impact: 'everything',
+  fix: 'Stop the process if it hangs. Then start the service.',
+  command: 'ductile system status',
+  async find(context) {
+    const { ledger, config } = context;
+    const { own, live } = await readServices(context);
+    // Several services may share a PostgreSQL database; a SQLite file has one.
+    if (!context.isRoot || own !== undefined || ledger.kind !== 'sqlite') return [];
+    return [
+      ...live
+        .filter(({ configFile }) => configFile !== null)
+        .map((row) => ({ ...row, wantedFile: config.file })),
+      ...(live.length > 0 ? [] : findSilentHolder(config)),
+    ];
+  },
+  describe({ pid, configFile, startedAt, wantedFile }) {
+    const common = { key: String(pid), since: startedAt, detail: { pid, config: configFile } };
+    if (wantedFile === undefined) {
+      const file = configFile ?? 'an unknown configuration';
+      return {
+        ...common,
+        message: `Process ${pid} holds the lock of this database and sends no heartbeat.`,
+        evidence: `it took the lock at ${startedAt ?? 'an unknown time'}, with ${file}`,
+        commands: [`kill ${pid}`, 'ductile system start'],
+      };
+    }
+    return {
+      ...common,
+      severity: 'warning',
+      message:
+        `Process ${pid} holds this database with another configuration: ${configFile}, ` +
+        `not ${wantedFile}.`,
+      evidence: `it started at ${startedAt} and is alive; its heartbeat names ${configFile}`,
+      fix: `Stop it to use ${wantedFile}, or use its configuration.`,
+      commands: [`kill ${pid}`, `ductile doctor --config ${configFile}`],
+    };
+  },
+});
+
+/** Reads the services on this host that are alive, and the one with this configuration. */
+const readServices = shareReading(async ({ ledger, config, now, isRoot }) => {
+  const rows = isRoot ? await ledger.processes.list() : [];
+  const live = rows.filter((row) => row.host === hostname() && isLive(row, config, now));
+  const own = live.find(({ configFile }) => configFile !== null && isSameFile(configFile, config));
+  return { live, own };
+});
 
 function isLive({ lastHeartbeatAt }: ProcessRow, { service }: Config, now: Timestamp): boolean {
   return fromTimestamp(now) - fromTimestamp(lastHeartbeatAt) < service.reapAfterMs;
@@ -57,87 +132,14 @@ function isSameFile(file: string, config: Config): boolean {
   }
 }
 
-function describeChanged(
-  { pid, startedAt }: ProcessRow,
-  config: Config,
-  changes: readonly KeyChange[] | undefined,
-): LiveFinding {
-  const writtenMs = lastWritten(config.files);
-  const since = writtenMs === undefined ? startedAt : toTimestamp(writtenMs);
-  const { changedKeysMax } = limits.checks;
-  const shown = (changes ?? []).slice(0, changedKeysMax);
-  const keys = shown.map(
-    ({ key, before, after }) => `${key}: ${before ?? 'not set'} → ${after ?? 'not set'}`,
-  );
-  const more = (changes ?? []).length - shown.length;
-  const evidence =
-    changes === undefined
-      ? "the files have errors, so their keys can't be compared"
-      : keys.length === 0
-        ? 'only comments, secrets or environment files differ'
-        : `${keys.join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
-  return {
-    kind: 'config_changed',
-    key: config.file,
-    severity: 'warning',
-    category: 'integrity',
-    message: `The configuration on disk differs from the one that process ${pid} uses.`,
-    evidence,
-    fix: 'Check the change, then reload it.',
-    commands: ['ductile system reload', 'ductile system reload --dry-run', 'ductile config diff'],
-    since,
-    count: Math.max(1, changes?.length ?? 1),
-    detail: { pid, keys: shown.map(({ key }) => key) },
-  };
-}
-
-function describeElsewhere(row: ProcessRow, config: Config): LiveFinding[] {
-  const { pid, configFile, startedAt } = row;
-  if (configFile === null) return [];
-  return [
-    {
-      kind: 'lock_held',
-      key: String(pid),
-      severity: 'warning',
-      category: 'service',
-      impact: 'everything',
-      message:
-        `Process ${pid} holds this database with another configuration: ${configFile}, ` +
-        `not ${config.file}.`,
-      evidence: `it started at ${startedAt} and is alive; its heartbeat names ${configFile}`,
-      fix: `Stop it to use ${config.file}, or use its configuration.`,
-      commands: [`kill ${pid}`, `ductile doctor --config ${configFile}`],
-      since: startedAt,
-      detail: { pid, config: configFile },
-    },
-  ];
-}
-
 /** Finds a process that holds the lock and sends no heartbeat: it hangs, or it is stopped. */
-function findSilentHolder(live: readonly ProcessRow[], { state }: Config): LiveFinding[] {
+function findSilentHolder({ state }: Config): LockHolder[] {
   const holder = readLockHolder(state.dir);
-  if (holder === undefined || live.length > 0 || holder.pid === process.pid) return [];
-  if (!isAlive(holder.pid)) return [];
+  if (holder === undefined || holder.pid === process.pid || !isAlive(holder.pid)) return [];
   const { pid, configFile, startedAt } = holder;
   const age = startedAt === null ? Infinity : Date.now() - fromTimestamp(startedAt);
-  const file = configFile ?? 'an unknown configuration';
   // A process that starts, or a command that writes without a service, has no heartbeat yet.
-  if (age < limits.incident.overdueMs) return [];
-  return [
-    {
-      kind: 'lock_held',
-      key: String(pid),
-      severity: 'error',
-      category: 'service',
-      impact: 'everything',
-      message: `Process ${pid} holds the lock of this database and sends no heartbeat.`,
-      evidence: `it took the lock at ${startedAt ?? 'an unknown time'}, with ${file}`,
-      fix: 'Stop the process if it hangs. Then start the service.',
-      commands: [`kill ${pid}`, 'ductile system start'],
-      since: startedAt,
-      detail: { pid, config: configFile },
-    },
-  ];
+  return age < limits.incident.overdueMs ? [] : [{ pid, configFile, startedAt }];
 }
 
 function isAlive(pid: number): boolean {

@@ -1,59 +1,103 @@
 import { join } from 'node:path';
 import { findCredentials } from '../../base/credential-ref.ts';
+import type { Timestamp } from '../../base/clock.ts';
 import { limits } from '../../base/limits.ts';
-import type { SealedRow } from '../../access/types.ts';
-import type { Check, CheckContext } from '../check.service.ts';
-import type { LiveFinding } from '../finding.ts';
+import { quoteShell } from '../../base/text.ts';
+import type { Config } from '../../config/config.ts';
+import {
+  type CheckContext,
+  defineFinding,
+  listOpenIncidents,
+  shareReading,
+} from '../define-finding.service.ts';
+import type { Incident } from '../types.ts';
+import { describeRecorded } from './observed.ts';
 
-/** Finds secrets that can't be opened here, because the key that sealed them is missing. */
-export const findMissingKeys: Check = async (context) => {
-  const { ledger, keyIds } = context;
-  if (keyIds === undefined) return [];
-  const missing = (await ledger.seals.listKeyIds()).filter((keyId) => !keyIds.includes(keyId));
-  return await Promise.all(
-    missing.map(async (keyId) => {
-      const things = await ledger.seals.list(keyId, undefined, limits.findingRowsMax);
-      return describeMissing(keyId, things, context);
-    }),
-  );
-};
+/** A key that sealed secrets and that this process doesn't have. */
+export interface MissingKey {
+  readonly keyId: string;
+  /** Names of the credentials that it sealed. */
+  readonly credentials: readonly string[];
+  /** Ids of the webhooks whose secret it sealed. */
+  readonly webhooks: readonly string[];
+  /** The file for keys. Undefined in a tenant's ledger. */
+  readonly file?: string | undefined;
+  /** The process has no key at all. */
+  readonly hasNone?: boolean | undefined;
+}
 
-function describeMissing(
-  keyId: string,
-  things: readonly SealedRow[],
-  { config, isRoot, keyIds }: CheckContext,
-): LiveFinding {
-  const idsOf = (kind: SealedRow['kind']): string[] =>
-    things.filter((thing) => thing.kind === kind).map(({ id }) => id);
-  const [credentials, webhooks] = [idsOf('credential'), idsOf('webhook')];
-  const isUsed = credentials.length + webhooks.length > 0;
+const KEY_FIX = 'Give the service the key that sealed them, or set them again.';
+
+export const credentialKeyMissing = defineFinding<MissingKey | Incident>({
+  kind: 'credential_key_missing',
+  condition: 'Credentials or webhooks are sealed with a key that the service does not have.',
+  severity: 'error',
+  category: 'credentials',
+  repair: 'secret',
+  fix: KEY_FIX,
+  command: 'ductile credential list',
+  incident: 'found',
+  async find(context) {
+    if (context.keyIds !== undefined) return (await readMissingKeys(context)).filter(isUsed);
+    // While a service runs, only the service knows which keys it has.
+    const open = await listOpenIncidents(context);
+    return open.filter(({ kind }) => kind === 'credential_key_missing');
+  },
+  describe(missing) {
+    if ('openedAt' in missing) {
+      const commands = ['ductile credential list'];
+      return describeRecorded(missing, { severity: 'error', fix: KEY_FIX, commands });
+    }
+    const { keyId, credentials, webhooks } = missing;
+    return {
+      ...describeKey(missing),
+      message: `The key ${keyId} is missing: plugins that need its secrets fail, and webhooks answer 404.`,
+      commands: [
+        ...listRestores(missing),
+        ...[
+          ...credentials.map((name) => `ductile credential set ${quoteShell(name)}`),
+          ...webhooks.map((id) => `ductile webhook rotate ${quoteShell(id)}`),
+        ].slice(0, limits.findingIdsMax),
+      ],
+    };
+  },
+});
+
+export const payloadKeyMissing = defineFinding<MissingKey>({
+  kind: 'payload_key_missing',
+  condition: 'Only masked payloads of old signals are sealed with a missing key.',
+  severity: 'info',
+  category: 'credentials',
+  fix: 'Put the key back to replay these signals.',
+  command: 'ductile credential list',
+  find: async (context) => (await readMissingKeys(context)).filter((missing) => !isUsed(missing)),
+  describe: (missing) => ({
+    ...describeKey(missing),
+    message: `The key ${missing.keyId} is missing, so masked payloads of old signals can't be replayed.`,
+    commands: listRestores(missing),
+  }),
+});
+
+function isUsed({ credentials, webhooks }: MissingKey): boolean {
+  return credentials.length + webhooks.length > 0;
+}
+
+function describeKey(missing: MissingKey) {
+  const { keyId, credentials, webhooks, file } = missing;
   const parts = [
     ...namesOf('credential', credentials),
     ...namesOf('webhook', webhooks),
-    ...(isUsed ? [] : ['masked payloads of signals']),
+    ...(isUsed(missing) ? [] : ['masked payloads of signals']),
   ];
-  const file = join(config.state.dir, 'credential.key');
-  const hasNone = keyIds?.length === 0;
-  const renewed = [
-    ...credentials.map((name) => `ductile credential set ${name}`),
-    ...webhooks.map((id) => `ductile webhook rotate ${id}`),
-  ].slice(0, limits.findingIdsMax);
-  const restore = isRoot ? [`cp BACKUP/credential.key ${file}`] : [];
   return {
-    ...(isUsed ? { kind: 'credential_key_missing' } : { kind: 'payload_key_missing' }),
     key: keyId,
-    severity: isUsed ? 'error' : 'info',
-    category: 'credentials',
-    message: isUsed
-      ? `The key ${keyId} is missing: plugins that need its secrets fail, and webhooks answer 404.`
-      : `The key ${keyId} is missing, so masked payloads of old signals can't be replayed.`,
     evidence: `sealed with it: ${parts.join('; ')}`,
-    fix: isRoot
-      ? describeFix(file, hasNone)
-      : 'Ask the operator to put the key back, or set the secrets again.',
-    commands: isUsed ? [...restore, ...renewed] : restore,
+    fix:
+      file === undefined
+        ? 'Ask the operator to put the key back, or set the secrets again.'
+        : describeFix(file, missing.hasNone === true),
     count: Math.max(1, credentials.length + webhooks.length),
-    detail: { key_id: keyId, credentials, webhooks },
+    detail: { key_id: keyId, credentials: [...credentials], webhooks: [...webhooks] },
   };
 }
 
@@ -71,8 +115,80 @@ function namesOf(noun: string, ids: readonly string[]): string[] {
   return [`${noun}${ids.length === 1 ? '' : 's'} ${shown}${more}`];
 }
 
-/** Finds credentials that the configuration needs and that are missing or have expired. */
-export const findMissingCredentials: Check = async ({ ledger, catalog, config }) => {
+/** Returns the file for the credential keys of an installation. */
+export function locateKeyFile({ state }: Pick<Config, 'state'>): string {
+  return join(state.dir, 'credential.key');
+}
+
+function listRestores({ file }: MissingKey): string[] {
+  return file === undefined ? [] : [`cp BACKUP/credential.key ${file}`];
+}
+
+const readMissingKeys = shareReading(async (context): Promise<MissingKey[]> => {
+  const { ledger, keyIds, config, isRoot } = context;
+  if (keyIds === undefined) return [];
+  const missing = (await ledger.seals.listKeyIds()).filter((keyId) => !keyIds.includes(keyId));
+  return await Promise.all(
+    missing.map(async (keyId) => {
+      const sealed = await ledger.seals.list(keyId, undefined, limits.findingRowsMax);
+      const idsOf = (kind: string): string[] =>
+        sealed.filter((row) => row.kind === kind).map(({ id }) => id);
+      return {
+        keyId,
+        credentials: idsOf('credential'),
+        webhooks: idsOf('webhook'),
+        file: isRoot ? locateKeyFile(config) : undefined,
+        hasNone: keyIds.length === 0,
+      };
+    }),
+  );
+});
+
+interface MissingCredential {
+  readonly name: string;
+  /** Such as `plugin mail`. */
+  readonly usedBy: readonly string[];
+  /** Null if it doesn't exist. */
+  readonly expiredAt: Timestamp | null;
+}
+
+export const credentialMissing = defineFinding<MissingCredential>({
+  kind: 'credential_missing',
+  condition: 'A plugin or a webhook needs a credential that is missing or has expired.',
+  severity: 'error',
+  category: 'credentials',
+  repair: 'secret',
+  fix: 'Set the credential. The next attempt uses it.',
+  command: 'ductile credential set NAME',
+  incident: 'found',
+  async find({ ledger, catalog, config }) {
+    const users = listCredentialUsers({ catalog, config });
+    if (users.size === 0) return [];
+    const rows = new Map((await ledger.credentials.list()).map((row) => [row.name, row]));
+    return [...users].flatMap(([name, usedBy]) => {
+      const row = rows.get(name);
+      if (row !== undefined && !row.isExpired) return [];
+      return [{ name, usedBy, expiredAt: row?.expiresAt ?? null }];
+    });
+  },
+  describe: ({ name, usedBy, expiredAt }) => ({
+    key: name,
+    message:
+      `The credential ${name} ${expiredAt === null ? 'is missing' : 'has expired'}: ` +
+      `${usedBy.join(', ')} can't work without it.`,
+    evidence: expiredAt === null ? 'no credential has this name' : `it expired at ${expiredAt}`,
+    commands: [`ductile credential set ${quoteShell(name)}`],
+    since: expiredAt,
+    count: usedBy.length,
+    detail: { credential: name, used_by: [...usedBy] },
+  }),
+});
+
+/** Lists who needs each credential: plugins, and webhooks whose secret isn't in the files. */
+function listCredentialUsers({
+  catalog,
+  config,
+}: Pick<CheckContext, 'catalog' | 'config'>): ReadonlyMap<string, readonly string[]> {
   const users = new Map<string, string[]>();
   const addUser = (name: string, user: string): void => {
     const known = users.get(name) ?? [];
@@ -84,29 +200,5 @@ export const findMissingCredentials: Check = async ({ ledger, catalog, config })
   for (const { path, secret, secretRef } of config.webhooks.endpoints) {
     if (secret === undefined) addUser(secretRef, `webhook ${path}`);
   }
-  if (users.size === 0) return [];
-  const rows = new Map((await ledger.credentials.list()).map((row) => [row.name, row]));
-  return [...users].flatMap(([name, usedBy]): LiveFinding[] => {
-    const row = rows.get(name);
-    if (row !== undefined && !row.isExpired) return [];
-    const expiry = row?.expiresAt ?? null;
-    return [
-      {
-        kind: 'credential_missing',
-        key: name,
-        severity: 'error',
-        category: 'credentials',
-        message:
-          expiry === null
-            ? `The credential ${name} is missing: ${usedBy.join(', ')} can't work without it.`
-            : `The credential ${name} has expired: ${usedBy.join(', ')} can't work without it.`,
-        evidence: expiry === null ? 'no credential has this name' : `it expired at ${expiry}`,
-        fix: `Set it with \`ductile credential set ${name}\`. The next attempt uses it.`,
-        commands: [`ductile credential set ${name}`],
-        since: expiry,
-        count: usedBy.length,
-        detail: { credential: name, used_by: usedBy },
-      },
-    ];
-  });
-};
+  return users;
+}

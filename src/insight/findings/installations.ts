@@ -1,30 +1,57 @@
-import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
+import { fromTimestamp } from '../../base/clock.ts';
 import { limits } from '../../base/limits.ts';
 import { maskText } from '../../base/secrets.ts';
 import { quoteShell } from '../../base/text.ts';
-import type { InstallationRow } from '../../package/types.ts';
 import type { LedgerSubset } from '../../ledger/ledger.ts';
 import { readProvides } from '../../package/package.ts';
+import type { InstallationRow } from '../../package/types.ts';
 import { pluginSource } from '../../signal/signal.ts';
-import type { Check } from '../check.service.ts';
-import type { LiveFinding } from '../finding.ts';
-
-/** Finds installed packages whose plugin runs and never emits the event that their routes wait for. */
-export const findUnmatchedInstallations: Check = async ({ ledger, now }) => {
-  const rows = await ledger.installations.list({});
-  const found = await Promise.all(
-    rows
-      .filter(({ status }) => status === 'installed')
-      .flatMap((row) => listWatches(row).map((watch) => checkWatch(ledger, row, watch, now))),
-  );
-  return found.flat();
-};
+import { defineFinding } from '../define-finding.service.ts';
 
 /** A plugin of a package, and the event of it that the package waits for. */
 interface PackageWatch {
   readonly plugin: string;
   readonly eventType: string;
 }
+
+export const installationUnmatched = defineFinding({
+  kind: 'installation_unmatched',
+  condition: 'The plugin of a package runs, and never emits the event that its routes wait for.',
+  severity: 'warning',
+  category: 'packages',
+  impact: 'item',
+  fix:
+    'Check what the package watches, such as its folder, pattern or address. ' +
+    'Then correct that value in the JSON after `--with`.',
+  command: 'ductile package show PACKAGE',
+  async find({ ledger, now }) {
+    const rows = await ledger.installations.list({});
+    const installed = rows.filter(({ status }) => status === 'installed');
+    const found = await Promise.all(
+      installed.flatMap((row) => listWatches(row).map((watch) => checkWatch(ledger, row, watch))),
+    );
+    return found.flat().map((unmatched) => ({ ...unmatched, now }));
+  },
+  describe({ row, plugin, eventType, attempts, jobId, now }) {
+    const { slug, updatedAt } = row;
+    const shown = maskText(row.config);
+    const isOld = fromTimestamp(now) - fromTimestamp(updatedAt) >= limits.checks.unmatchedMs;
+    return {
+      key: `${slug}/${plugin}`,
+      // A quiet folder or page is normal for a while.
+      severity: isOld ? 'warning' : 'info',
+      message: `The package ${slug} never matched anything: ${plugin} emitted no ${eventType} yet.`,
+      evidence: `${plugin} succeeded at least ${attempts} times since ${updatedAt}; it watches with ${shown}`,
+      commands: [
+        `ductile package upgrade ${slug} --with ${quoteShell(shown)}`,
+        `ductile package show ${slug}`,
+      ],
+      why: jobId,
+      since: updatedAt,
+      detail: { package: slug, plugin, event_type: eventType },
+    };
+  },
+});
 
 /** Lists the events that the routes of an installation wait for from plugins of the same package. */
 export function listWatches({ provisioned }: Pick<InstallationRow, 'provisioned'>): PackageWatch[] {
@@ -36,21 +63,17 @@ export function listWatches({ provisioned }: Pick<InstallationRow, 'provisioned'
   );
 }
 
-const FIX =
-  'Check what the package watches, such as its folder, pattern or address. ' +
-  'Then correct that value in the JSON after `--with`.';
-
 async function checkWatch(
   ledger: LedgerSubset<'attempts.list' | 'signals.page'>,
   row: InstallationRow,
-  { plugin, eventType }: PackageWatch,
-  now: Timestamp,
-): Promise<LiveFinding[]> {
+  watch: PackageWatch,
+) {
+  const { plugin, eventType } = watch;
   // The read is bounded. If other plugins emit the same type very often, nothing is reported.
   const source = pluginSource(plugin);
   const { rows, next } = await ledger.signals.page({ type: eventType, source, limit: 1 });
   if (rows.length > 0 || next !== undefined) return [];
-  const { unmatchedAttemptsMin, unmatchedMs } = limits.checks;
+  const { unmatchedAttemptsMin } = limits.checks;
   const attempts = await ledger.attempts.list({
     plugin,
     status: 'succeeded',
@@ -58,27 +81,20 @@ async function checkWatch(
   });
   const own = attempts.filter(({ completedAt }) => completedAt >= row.updatedAt);
   if (own.length < unmatchedAttemptsMin) return [];
-  const { slug, updatedAt } = row;
-  const shown = maskText(row.config);
-  const isOld = fromTimestamp(now) - fromTimestamp(updatedAt) >= unmatchedMs;
-  return [
-    {
-      kind: 'installation_unmatched',
-      key: `${slug}/${plugin}`,
-      // A quiet folder or page is normal for a while.
-      severity: isOld ? 'warning' : 'info',
-      category: 'packages',
-      impact: 'item',
-      message: `The package ${slug} never matched anything: ${plugin} emitted no ${eventType} yet.`,
-      evidence: `${plugin} succeeded at least ${own.length} times since ${updatedAt}; it watches with ${shown}`,
-      fix: FIX,
-      commands: [
-        `ductile package upgrade ${slug} --with ${quoteShell(shown)}`,
-        `ductile package show ${slug}`,
-      ],
-      why: own[0]?.jobId,
-      since: updatedAt,
-      detail: { package: slug, plugin, event_type: eventType },
-    },
-  ];
+  return [{ ...watch, row, attempts: own.length, jobId: own[0]?.jobId }];
 }
+
+export const packageInactive = defineFinding<Pick<InstallationRow, 'slug' | 'lastError'>>({
+  kind: 'package_inactive',
+  condition: 'A package is installed, and its parts could not be added to the configuration.',
+  severity: 'error',
+  category: 'packages',
+  fix: 'Fix what the message names, then enable the package.',
+  command: 'ductile package enable PACKAGE',
+  describe: ({ slug, lastError }) => ({
+    key: slug,
+    message: `The package ${slug} is installed and not active: ${lastError}`,
+    evidence: `the last error of the package ${slug}`,
+    commands: [`ductile package enable ${slug}`],
+  }),
+});

@@ -1,66 +1,84 @@
-import type { Config } from '../../config/config.ts';
-import type { Observation } from '../types.ts';
-import type { Check, CheckContext } from '../check.service.ts';
-import { acknowledgeCommand, findingId, type LiveFinding } from '../finding.ts';
 import { isObject, parseStoredJson, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
+import type { Config } from '../../config/config.ts';
+import { type CheckContext, defineFinding } from '../define-finding.service.ts';
+import { acknowledgeCommand } from '../finding.ts';
+import type { Observation, ObservationKind } from '../types.ts';
 
-/** Finds API calls of the last hour that were refused because of a missing scope or an invalid token. */
-export const findRefusedCalls: Check = async ({ ledger, acknowledged, config }) => {
-  const rows = await ledger.observations.list('call_refused');
-  const isNew = (finding: LiveFinding, { lastAt }: Observation): boolean =>
-    (acknowledged?.get(findingId(finding)) ?? '') < lastAt;
-  return rows.flatMap((row) => {
-    const finding = describeRefused(row, config.api.auth.tokens);
-    if (finding === undefined) return [];
-    return isNew(finding, row) ? [finding] : [];
-  });
-};
+/** Reads the observations since an operator acknowledged the finding. */
+async function readNew(
+  { ledger, acknowledged }: Pick<CheckContext, 'ledger' | 'acknowledged'>,
+  observed: ObservationKind,
+  kind: string,
+): Promise<Observation[]> {
+  const rows = await ledger.observations.list(observed);
+  return rows.filter(({ key, lastAt }) => (acknowledged?.get(`${kind}:${key}`) ?? '') < lastAt);
+}
 
 /** Tokens of the configuration. */
 type FileTokens = Config['api']['auth']['tokens'];
 
-/** Describes the refused calls of a token. Undefined if a token of the files has the scope by now. */
-export function describeRefused(
-  row: Observation,
-  tokens: FileTokens = [],
-): LiveFinding | undefined {
-  const detail = readDetail(row);
-  const actor = readDetailText(detail, 'actor');
-  const scope = readDetailText(detail, 'scope');
-  const times = row.count === 1 ? 'once' : `${row.count} times`;
-  const what = readDetailText(detail, 'operation') ?? 'an unknown path';
-  const name = actor?.replace(/^token:/, '');
-  const common = {
-    kind: 'call_refused',
-    key: row.key,
-    severity: 'warning',
-    category: 'security',
-    impact: 'item',
-    evidence: `between ${row.firstAt} and ${row.lastAt}, last for ${what}`,
-    since: row.firstAt,
-    count: row.count,
-    detail,
-  } as const satisfies Partial<LiveFinding>;
-  if (name === undefined || detail['expired'] === true) {
-    const who =
-      name === undefined ? 'A token that is unknown or revoked' : `The expired token ${name}`;
+export const callRefused = defineFinding({
+  kind: 'call_refused',
+  condition: 'In the last hour, a token lacked a scope or was not valid.',
+  severity: 'warning',
+  category: 'security',
+  impact: 'item',
+  fix: 'Give the caller a valid token.',
+  command: 'ductile token create NAME --scopes SCOPE',
+  isAcknowledgeable: true,
+  async find(context) {
+    const { tokens } = context.config.api.auth;
+    const rows = await readNew(context, 'call_refused', 'call_refused');
+    return rows.filter((row) => !isGranted(row, tokens)).map((row) => ({ row, tokens }));
+  },
+  describe({ row, tokens }) {
+    const { detail, name, scope, isExpired } = readCall(row);
+    const times = row.count === 1 ? 'once' : `${row.count} times`;
+    const what = readDetailText(detail, 'operation') ?? 'an unknown path';
+    const common = {
+      key: row.key,
+      evidence: `between ${row.firstAt} and ${row.lastAt}, last for ${what}`,
+      since: row.firstAt,
+      count: row.count,
+      detail,
+    };
+    if (name === undefined || isExpired) {
+      const who =
+        name === undefined ? 'A token that is unknown or revoked' : `The expired token ${name}`;
+      return {
+        ...common,
+        message: `${who} was refused ${times} in the last hour.`,
+        commands: [name === undefined ? 'ductile token list' : `ductile token rotate ${name}`],
+      };
+    }
+    const who = readDetailText(detail, 'actor') === name ? name : `The token ${name}`;
+    const needs = scope !== undefined ? `the scope ${scope}` : 'a scope for it';
     return {
       ...common,
-      message: `${who} was refused ${times} in the last hour.`,
-      fix: 'Give the caller a valid token.',
-      commands: [name === undefined ? 'ductile token list' : `ductile token rotate ${name}`],
+      message: `${who} was refused ${times} in the last hour for ${what}: it needs ${needs}.`,
+      fix: `Give the caller a token with ${needs}, if it may do this.`,
+      commands: [...listGrants(name, scope, tokens), acknowledgeCommand('call_refused', row.key)],
     };
-  }
-  if (hasScope(name, scope, tokens)) return undefined;
-  const who = actor === name ? name : `The token ${name}`;
-  const needs = scope !== undefined ? `the scope ${scope}` : 'a scope for it';
+  },
+});
+
+function readCall(row: Observation) {
+  const detail = readDetail(row);
   return {
-    ...common,
-    message: `${who} was refused ${times} in the last hour for ${what}: it needs ${needs}.`,
-    fix: `Give the caller a token with ${needs}, if it may do this.`,
-    commands: [...listGrants(name, scope, tokens), acknowledgeCommand(common.kind, row.key)],
+    detail,
+    name: readDetailText(detail, 'actor')?.replace(/^token:/, ''),
+    scope: readDetailText(detail, 'scope'),
+    isExpired: detail['expired'] === true,
   };
+}
+
+/** Returns whether a token of the files has the scope by now. */
+export function isGranted(row: Observation, tokens: FileTokens): boolean {
+  const { name, scope, isExpired } = readCall(row);
+  if (scope === undefined || isExpired) return false;
+  const scopes = tokens.find((token) => token.name === name)?.scopes ?? [];
+  return scopes.includes(scope) || scopes.includes('*');
 }
 
 /** Lists the commands that give a caller the scope. Only tokens in the files can be changed. */
@@ -74,50 +92,49 @@ function listGrants(name: string, scope: string | undefined, tokens: FileTokens)
   return [`ductile config set '${key}=${scopes}' --apply && ductile system reload`];
 }
 
-function hasScope(name: string, scope: string | undefined, tokens: FileTokens): boolean {
-  const scopes = tokens.find((token) => token.name === name)?.scopes ?? [];
-  return scope !== undefined && (scopes.includes(scope) || scopes.includes('*'));
+export const workSuppressed = defineFinding({
+  kind: 'work_suppressed',
+  condition:
+    'Within an hour, a dedupe key dropped requests with 3 different payloads, so it is too wide.',
+  severity: 'warning',
+  category: 'jobs',
+  fix:
+    'Make the key different for different work, for example with an id from the payload, ' +
+    'or send it without a key. Then send the dropped work again, and acknowledge this.',
+  command: 'ductile why JOB',
+  incident: 'found',
+  isAcknowledgeable: true,
+  find: async (context) =>
+    (await readNew(context, 'job_suppressed', 'work_suppressed')).filter(isTooWide),
+  describe(row) {
+    const detail = readDetail(row);
+    const read = (name: string): string => readDetailText(detail, name) ?? 'unknown';
+    const [kind, id] = [read('holder_kind'), read('holder_id')];
+    return {
+      key: row.key,
+      category: kind === 'signal' ? 'signals' : 'jobs',
+      message:
+        `The dedupe key ${read('dedupe_key')} of ${read('target')} is too wide: ` +
+        `it dropped ${row.count} requests with ${countDifferent(row)} different payloads.`,
+      evidence:
+        `${kind} ${id} holds the key; ` +
+        `dropped between ${row.firstAt} and ${row.lastAt}: ${row.count}`,
+      commands: [acknowledgeCommand('work_suppressed', row.key)],
+      why: id,
+      since: row.firstAt,
+      count: row.count,
+      detail,
+    };
+  },
+});
+
+/** Returns whether the key suppressed different work. The same work again is what a key is for. */
+export function isTooWide(row: Observation): boolean {
+  return countDifferent(row) >= limits.checks.suppressedMin;
 }
 
-/** Finds dedupe keys that suppressed different work: such a key is too wide. */
-export const findSuppressedWork: Check = async ({ ledger, acknowledged }) => {
-  const rows = await ledger.observations.list('job_suppressed');
-  return rows.flatMap((row) => describeSuppressed(row, acknowledged) ?? []);
-};
-
-/** Describes one key. Undefined if all suppressed work was the same, as it should be. */
-export function describeSuppressed(
-  row: Observation,
-  acknowledged: CheckContext['acknowledged'],
-): LiveFinding | undefined {
-  const detail = readDetail(row);
-  const read = (name: string): string => readDetailText(detail, name) ?? 'unknown';
-  const [target, dedupeKey] = [read('target'), read('dedupe_key')];
-  const [kind, id] = [read('holder_kind'), read('holder_id')];
-  const different = Number(detail['different'] ?? 0);
-  if (different < limits.checks.suppressedMin) return undefined;
-  const finding: LiveFinding = {
-    kind: 'work_suppressed',
-    key: row.key,
-    severity: 'warning',
-    category: kind === 'signal' ? 'signals' : 'jobs',
-    message:
-      `The dedupe key ${dedupeKey} of ${target} is too wide: ` +
-      `it dropped ${row.count} requests with ${different} different payloads.`,
-    evidence:
-      `${kind} ${id} holds the key; ` +
-      `dropped between ${row.firstAt} and ${row.lastAt}: ${row.count}`,
-    fix:
-      'Make the key different for different work, for example with an id from the payload, ' +
-      'or send it without a key. Then send the dropped work again, and acknowledge this.',
-    commands: [acknowledgeCommand('work_suppressed', row.key)],
-    why: id,
-    since: row.firstAt,
-    count: row.count,
-    detail,
-  };
-  const seenAt = acknowledged?.get(findingId(finding));
-  return seenAt !== undefined && seenAt >= row.lastAt ? undefined : finding;
+function countDifferent(row: Observation): number {
+  return Number(readDetail(row)['different'] ?? 0);
 }
 
 /** Reads the stored detail of an observation. */

@@ -1,119 +1,129 @@
 import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
 import { isObject, parseStoredJson } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
-import type { Check, CheckContext } from '../check.service.ts';
-import { type Impact, type LiveFinding, formatAge, type FindingCategory } from '../finding.ts';
+import { quoteShell } from '../../base/text.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import { type CheckContext, defineFinding } from '../define-finding.service.ts';
+import { type FindingCategory, formatAge } from '../finding.ts';
+
+/** The actor of a pause, and when it was completed. */
+export interface DirectiveAuthor {
+  readonly actor: string | null;
+  readonly at: Timestamp | null;
+}
 
 /** A part that an operator paused, disabled or suspended. */
 interface PausedPart {
-  readonly key: string;
+  readonly noun: keyof typeof nouns;
+  /** Empty for the service. */
+  readonly name: string;
+  readonly author: DirectiveAuthor | undefined;
+  readonly now?: Timestamp | undefined;
+}
+
+/** An operator's choice isn't an error, but it is easily forgotten. */
+export const partPaused = defineFinding<PausedPart>({
+  kind: 'paused',
+  condition: 'An operator paused, disabled or suspended a part, or the whole service.',
+  severity: 'info',
+  category: 'service',
+  repair: 'switch',
+  fix: 'Resume it when the reason for the pause is gone.',
+  command: 'ductile system resume',
+  async find(context) {
+    const found = await Promise.all([
+      findPausedSystem(context),
+      findPausedSchedules(context),
+      findDisabledPlugins(context),
+      findDisabledWebhooks(context),
+      context.isRoot ? findSuspendedTenants(context) : [],
+    ]);
+    return found.flat().map((part) => ({ ...part, now: context.now }));
+  },
+  describe({ noun, name, author, now }) {
+    const { category, effect, command } = nouns[noun];
+    const { actor = null, at: since = null } = author ?? {};
+    const isAged = now !== undefined && since !== null;
+    const ageMs = isAged ? fromTimestamp(now) - fromTimestamp(since) : Infinity;
+    const ago = isAged ? `, ${formatAge(since, now)} ago` : '';
+    const when = since === null ? '' : ` at ${since}${ago}`;
+    const isAll = noun === 'system';
+    return {
+      key: isAll ? noun : `${noun}/${name}`,
+      severity: isAll || ageMs >= limits.pausedWarningMs ? 'warning' : 'info',
+      category,
+      ...(isAll ? { impact: 'everything' } : {}),
+      message: `The ${isAll ? 'service' : `${noun} ${name}`} is ${effect}.`,
+      evidence: `${actor ?? 'no directive about it is in this ledger'}${when}`,
+      commands: [command(name)],
+      since: since ?? undefined,
+      detail: { by: actor },
+    };
+  },
+});
+
+interface PausableNoun {
   readonly category: FindingCategory;
-  readonly impact?: Impact;
-  /** A sentence that names the part and the effect. */
-  readonly message: string;
-  /** The actor. Undefined if it isn't recorded. */
-  readonly by: string | undefined;
-  readonly since: Timestamp | undefined;
-  readonly command: string;
+  readonly effect: string;
+  readonly command: (name: string) => string;
 }
 
-/** Finds parts that an operator paused, disabled or suspended, because that is easily forgotten. */
-export const findPausedParts: Check = async (context) => {
-  const found = await Promise.all([
-    findPausedSystem(context),
-    findPausedSchedules(context),
-    findDisabledPlugins(context),
-    findDisabledWebhooks(context),
-    context.isRoot ? findSuspendedTenants(context) : [],
-  ]);
-  return found.flat().map((part) => describePart(part, context.now));
-};
-
-function describePart(part: PausedPart, now: Timestamp): LiveFinding {
-  const { key, category, impact, message, by, since, command } = part;
-  const ageMs = since === undefined ? Infinity : fromTimestamp(now) - fromTimestamp(since);
-  const isLong = impact === 'everything' || ageMs >= limits.pausedWarningMs;
-  const when = since === undefined ? '' : ` at ${since}, ${formatAge(since, now)} ago`;
-  return {
-    kind: 'paused',
-    key,
-    severity: isLong ? 'warning' : 'info',
-    category,
-    impact,
-    message,
-    evidence: `${by ?? 'no directive on record'}${when}`,
-    fix: 'Resume it when the reason for the pause is gone.',
-    commands: [command],
-    since,
-    detail: { by: by ?? null },
-  };
-}
+const nouns = {
+  system: {
+    category: 'service',
+    effect: 'paused: no job starts',
+    command: () => 'ductile system resume',
+  },
+  schedule: {
+    category: 'schedules',
+    effect: 'paused: it starts no jobs',
+    command: (name) => `ductile schedule resume ${name.split('/', 2).map(quoteShell).join(' ')}`,
+  },
+  plugin: {
+    category: 'plugins',
+    effect: 'disabled: its jobs wait',
+    command: (name) => `ductile plugin enable ${quoteShell(name)}`,
+  },
+  webhook: {
+    category: 'webhooks',
+    effect: 'disabled: it refuses deliveries',
+    command: (name) => `ductile webhook edit ${quoteShell(name)} --enabled`,
+  },
+  tenant: {
+    category: 'tenants',
+    effect: 'suspended: its work is neither accepted nor started',
+    command: (name) => `ductile tenant resume ${quoteShell(name)}`,
+  },
+} as const satisfies Readonly<Record<string, PausableNoun>>;
 
 async function findPausedSystem({ ledger }: CheckContext): Promise<PausedPart[]> {
-  if ((await ledger.meta.read('paused')) !== '1') return [];
-  const last = await findLastDirective(ledger, 'system:', 'system.pause');
-  return [
-    {
-      key: 'system',
-      category: 'service',
-      impact: 'everything',
-      message: 'The service is paused: no job starts.',
-      // A restore and an import leave their ledger paused.
-      by: last?.by ?? 'a restore or an import',
-      since: last?.since,
-      command: 'ductile system resume',
-    },
-  ];
+  const author = await readSystemPause(ledger);
+  return author === undefined ? [] : [{ noun: 'system', name: '', author }];
 }
 
 async function findPausedSchedules({ ledger }: CheckContext): Promise<PausedPart[]> {
   const rows = await ledger.schedules.list({ status: ['paused'], limit: limits.findingGroupsMax });
   return await Promise.all(
-    rows.map(async ({ plugin, scheduleId }): Promise<PausedPart> => {
-      const last = await findLastDirective(
-        ledger,
-        `schedule:${plugin}/${scheduleId}`,
-        'schedule.pause',
-      );
-      return {
-        key: `schedule/${plugin}/${scheduleId}`,
-        category: 'schedules',
-        message: `The schedule ${plugin}/${scheduleId} is paused: it starts no jobs.`,
-        by: last?.by,
-        since: last?.since,
-        command: `ductile schedule resume ${plugin} ${scheduleId}`,
-      };
+    rows.map(async ({ plugin, scheduleId }) => {
+      const name = `${plugin}/${scheduleId}`;
+      return { noun: 'schedule', name, author: await readSchedulePause(ledger, name) } as const;
     }),
   );
 }
 
 async function findDisabledPlugins({ ledger }: CheckContext): Promise<PausedPart[]> {
   const rows = await ledger.plugins.listDisabled();
-  return rows.map(({ plugin, changedBy, changedAt }) => ({
-    key: `plugin/${plugin}`,
-    category: 'plugins',
-    message: `The plugin ${plugin} is disabled: its jobs wait.`,
-    by: changedBy,
-    since: changedAt,
-    command: `ductile plugin enable ${plugin}`,
-  }));
+  return rows.map(({ plugin: name, changedBy: actor, changedAt: at }) => {
+    return { noun: 'plugin', name, author: { actor, at } };
+  });
 }
 
 async function findDisabledWebhooks({ ledger }: CheckContext): Promise<PausedPart[]> {
   const rows = await ledger.webhooks.list();
-  return rows.flatMap(({ id, settings, updatedBy, updatedAt }): PausedPart[] => {
+  return rows.flatMap(({ id: name, settings, updatedBy: actor, updatedAt: at }): PausedPart[] => {
     const stored = parseStoredJson(settings);
-    if (!isObject(stored) || stored['enabled'] !== false) return [];
-    return [
-      {
-        key: `webhook/${id}`,
-        category: 'webhooks',
-        message: `The webhook ${id} is disabled: it refuses deliveries.`,
-        by: updatedBy,
-        since: updatedAt,
-        command: `ductile webhook edit ${id} --enabled`,
-      },
-    ];
+    const isDisabled = isObject(stored) && stored['enabled'] === false;
+    return isDisabled ? [{ noun: 'webhook', name, author: { actor, at } }] : [];
   });
 }
 
@@ -121,28 +131,36 @@ async function findSuspendedTenants({ ledger }: CheckContext): Promise<PausedPar
   const rows = await ledger.tenants.list();
   const suspended = rows.filter(({ status }) => status === 'suspended');
   return await Promise.all(
-    suspended.slice(0, limits.findingGroupsMax).map(async ({ slug, updatedAt }) => {
-      const last = await findLastDirective(ledger, `tenant:${slug}`, 'tenant.suspend');
-      return {
-        key: `tenant/${slug}`,
-        category: 'tenants',
-        message: `The tenant ${slug} is suspended: its work is neither accepted nor started.`,
-        by: last?.by,
-        since: last?.since ?? updatedAt,
-        command: `ductile tenant resume ${slug}`,
-      } satisfies PausedPart;
+    suspended.slice(0, limits.findingGroupsMax).map(async ({ slug: name, updatedAt }) => {
+      const last = await readDirectiveAuthor(ledger, `tenant:${name}`, 'tenant.suspend');
+      return { noun: 'tenant', name, author: last ?? { actor: null, at: updatedAt } } as const;
     }),
   );
 }
 
-/** Finds who paused a target, if the last directive about it was that. */
-async function findLastDirective(
-  ledger: CheckContext['ledger'],
+/** Reads who paused the service. Undefined if it isn't paused. */
+export async function readSystemPause(ledger: Ledger): Promise<DirectiveAuthor | undefined> {
+  if ((await ledger.meta.read('paused')) !== '1') return undefined;
+  const last = await readDirectiveAuthor(ledger, 'system:', 'system.pause');
+  // A restore and an import leave their ledger paused.
+  return last ?? { actor: 'a restore or an import', at: null };
+}
+
+/** Reads who paused a schedule, such as `mail/nightly`. */
+export function readSchedulePause(
+  ledger: Ledger,
+  name: string,
+): Promise<DirectiveAuthor | undefined> {
+  return readDirectiveAuthor(ledger, `schedule:${name}`, 'schedule.pause');
+}
+
+/** Reads who paused a target, if the last directive about it was that. */
+async function readDirectiveAuthor(
+  ledger: Ledger,
   target: string,
   type: string,
-): Promise<{ readonly by: string; readonly since: Timestamp | undefined } | undefined> {
+): Promise<DirectiveAuthor | undefined> {
   const { rows } = await ledger.directives.page({ target, status: ['completed'], limit: 1 });
   const [last] = rows;
-  if (last?.type !== type) return undefined;
-  return { by: last.actor, since: last.completedAt ?? undefined };
+  return last?.type === type ? { actor: last.actor, at: last.completedAt } : undefined;
 }

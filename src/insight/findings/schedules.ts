@@ -1,44 +1,50 @@
 import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
 import { limits } from '../../base/limits.ts';
 import type { ScheduleRow } from '../../schedule/types.ts';
-import type { Check } from '../check.service.ts';
-import type { LiveFinding } from '../finding.ts';
+import { defineFinding, shareReading } from '../define-finding.service.ts';
 
-/** Finds schedules that will never fire, and schedules whose due times are all skipped. */
-export const findIdleSchedules: Check = async ({ ledger, now }) => {
-  const rows = await ledger.schedules.list({
+/** `config check` finds the same in the files, and says the same. */
+export const QUIET_FIX = 'Move the schedule out of its quiet hours, or change them.';
+
+export const scheduleNeverFires = defineFinding<ScheduleRow>({
+  kind: 'schedule_never_fires',
+  condition: 'A schedule is invalid, or has never fired and has no due time ahead.',
+  severity: 'warning',
+  category: 'schedules',
+  fix: 'Correct the schedule in the configuration, then reload it.',
+  command: 'ductile schedule preview',
+  find: async (context) => (await listIdle(context)).filter(neverFires),
+  describe(row) {
+    const { plugin, scheduleId, mode, timing, timezone, status } = row;
+    const key = `${plugin}/${scheduleId}`;
+    return {
+      key,
+      severity: status === 'invalid' ? 'error' : 'warning',
+      message: `The schedule ${key} never fires: ${describeImpossible(row)}.`,
+      evidence: `${mode} ${timing} (${timezone}), status ${status}, no due time ahead`,
+      commands: [`ductile schedule preview --plugin ${plugin}`, 'ductile system reload'],
+      why: key,
+      since: row.firstSeenAt,
+      detail: { plugin, schedule_id: scheduleId, status, reason: row.reason },
+    };
+  },
+});
+
+const listIdle = shareReading(({ ledger }) =>
+  ledger.schedules.list({
     status: ['active', 'exhausted', 'invalid'],
     limit: limits.pageRowsMax,
-  });
-  return rows.flatMap((row) => describeNever(row) ?? describeSkipped(row, now) ?? []);
-};
+  }),
+);
 
-/** Describes a schedule that will never fire. Undefined if it will, or has fired. */
-export function describeNever(row: ScheduleRow): LiveFinding | undefined {
-  const reason = findImpossible(row);
-  if (reason === undefined) return undefined;
-  const { plugin, scheduleId, mode, timing, timezone } = row;
-  const key = `${plugin}/${scheduleId}`;
-  return {
-    kind: 'schedule_never_fires',
-    key,
-    severity: row.status === 'invalid' ? 'error' : 'warning',
-    category: 'schedules',
-    message: `The schedule ${key} never fires: ${reason}.`,
-    evidence: `${mode} ${timing} (${timezone}), status ${row.status}, no due time ahead`,
-    fix: 'Correct the schedule in the configuration, then reload it.',
-    commands: [`ductile schedule preview --plugin ${plugin}`, 'ductile system reload'],
-    why: key,
-    since: row.firstSeenAt,
-    detail: { plugin, schedule_id: scheduleId, status: row.status, reason: row.reason },
-  };
+/** Returns whether a schedule can't fire and hasn't. */
+export function neverFires({ status, nextDueAt, lastFiredAt, firstSeenAt }: ScheduleRow): boolean {
+  const hasFired = lastFiredAt !== null && lastFiredAt >= firstSeenAt;
+  return status === 'invalid' || (nextDueAt === null && !hasFired);
 }
 
-function findImpossible(row: ScheduleRow): string | undefined {
-  const { status, reason, mode, nextDueAt, lastFiredAt, firstSeenAt } = row;
+function describeImpossible({ status, reason, mode }: ScheduleRow): string {
   if (status === 'invalid') return describeInvalid(reason);
-  const hasFired = lastFiredAt !== null && lastFiredAt >= firstSeenAt;
-  if (nextDueAt !== null || hasFired) return undefined;
   if (mode === 'cron') return 'no time of its cron expression is inside its window and days';
   return mode === 'every' ? 'its windows leave no time' : 'its time is over';
 }
@@ -51,38 +57,47 @@ function describeInvalid(reason: string | null): string {
   );
 }
 
-/** Describes a schedule whose last due times were all skipped. Undefined if they weren't. */
-export function describeSkipped(row: ScheduleRow, now: Timestamp): LiveFinding | undefined {
-  const { plugin, scheduleId, status, skippedInRow: count, lastSkipReason } = row;
-  const reason = lastSkipReason ?? 'missed';
-  if (status !== 'active' || count < limits.checks.skipsMin || otherFindings.has(reason)) {
-    return undefined;
-  }
-  // Quiet hours are skipped every night; only a schedule that has nothing else is a mistake.
-  if (reason === 'quiet_hours' && !isQuietForLong(row, now)) return undefined;
-  const key = `${plugin}/${scheduleId}`;
-  const lastAt = row.lastSkippedAt ?? 'an unknown time';
-  const skip = skips[reason] ?? { cause: reason, fix: 'Find out why.', commands: () => [] };
-  const fired =
-    row.lastFiredAt === null ? 'it has never fired' : `it last fired at ${row.lastFiredAt}`;
-  return {
-    kind: 'schedule_always_skipped',
-    key,
-    severity: 'warning',
-    category: 'schedules',
-    message: `The last ${count} due times of the schedule ${key} passed without a job: ${skip.cause}.`,
-    evidence: `skipped ${count} times in a row, last at ${lastAt} (${reason}); ${fired}`,
-    fix: skip.fix,
-    commands: [...skip.commands(row), `ductile why ${key}`],
-    why: key,
-    since: row.lastFiredAt ?? row.firstSeenAt,
-    count,
-    detail: { plugin, schedule_id: scheduleId, reason, job_id: row.lastJobId },
-  };
-}
+export const scheduleAlwaysSkipped = defineFinding<ScheduleRow>({
+  kind: 'schedule_always_skipped',
+  condition: 'The last 3 due times of a schedule or more passed without a job.',
+  severity: 'warning',
+  category: 'schedules',
+  fix: 'Find out why.',
+  command: 'ductile why PLUGIN/SCHEDULE',
+  find: async (context) =>
+    (await listIdle(context)).filter(
+      (row) => !neverFires(row) && isAlwaysSkipped(row, context.now),
+    ),
+  describe(row) {
+    const { plugin, scheduleId, skippedInRow: count } = row;
+    const key = `${plugin}/${scheduleId}`;
+    const reason = row.lastSkipReason ?? 'missed';
+    const { fix, commands = () => [] } = skips[reason] ?? {};
+    const lastAt = row.lastSkippedAt ?? 'an unknown time';
+    const fired =
+      row.lastFiredAt === null ? 'it has never fired' : `it last fired at ${row.lastFiredAt}`;
+    return {
+      key,
+      message: `The last ${count} due times of the schedule ${key} passed without a job: ${describeSkip(reason)}.`,
+      evidence: `skipped ${count} times in a row, last at ${lastAt} (${reason}); ${fired}`,
+      ...(fix === undefined ? {} : { fix }),
+      commands: [...commands(row), `ductile why ${key}`],
+      why: key,
+      since: row.lastFiredAt ?? row.firstSeenAt,
+      count,
+      detail: { plugin, schedule_id: scheduleId, reason, job_id: row.lastJobId },
+    };
+  },
+});
 
-/** Reasons that have their own finding: an open breaker, and a suspended tenant. */
-const otherFindings: ReadonlySet<string> = new Set(['circuit_open', 'tenant_suspended']);
+/** Returns whether the last due times were all skipped, for a reason without a finding of its own. */
+export function isAlwaysSkipped(row: ScheduleRow, now: Timestamp): boolean {
+  const reason = row.lastSkipReason ?? 'missed';
+  const isReported = row.status === 'active' && row.skippedInRow >= limits.checks.skipsMin;
+  if (!isReported || skips[reason]?.hasFinding === true) return false;
+  // Quiet hours are skipped every night; only a schedule that has nothing else is a mistake.
+  return reason !== 'quiet_hours' || isQuietForLong(row, now);
+}
 
 function isQuietForLong({ lastFiredAt, firstSeenAt }: ScheduleRow, now: Timestamp): boolean {
   const since = lastFiredAt ?? firstSeenAt;
@@ -91,11 +106,11 @@ function isQuietForLong({ lastFiredAt, firstSeenAt }: ScheduleRow, now: Timestam
 
 interface SkipGuide {
   readonly cause: string;
-  readonly fix: string;
-  readonly commands: (row: ScheduleRow) => string[];
+  readonly fix?: string;
+  readonly commands?: (row: ScheduleRow) => string[];
+  /** The reason has a finding of its own. */
+  readonly hasFinding?: true;
 }
-
-const none = (): string[] => [];
 
 const skips: Readonly<Record<string, SkipGuide>> = {
   already_running: {
@@ -104,12 +119,13 @@ const skips: Readonly<Record<string, SkipGuide>> = {
     commands: ({ lastJobId }) => (lastJobId === null ? [] : [`ductile job cancel ${lastJobId}`]),
   },
   outstanding_limit: {
-    cause: 'as many of its jobs wait as may',
+    cause: 'as many of its jobs waited as may',
     fix: 'Find out why its jobs do not run, or lengthen the interval.',
     commands: () => ['ductile queue'],
   },
+  circuit_open: { cause: 'its breaker was open', hasFinding: true },
   plugin_disabled: {
-    cause: 'its plugin is disabled',
+    cause: 'its plugin was disabled',
     fix: 'Enable the plugin, or remove the schedule.',
     commands: ({ plugin }) => [`ductile plugin enable ${plugin}`],
   },
@@ -119,18 +135,38 @@ const skips: Readonly<Record<string, SkipGuide>> = {
     commands: ({ plugin }) => [`ductile plugin health ${plugin}`],
   },
   quiet_hours: {
-    cause: 'all of them were in its quiet hours',
-    fix: 'Move the schedule out of its quiet hours, or change them.',
+    cause: 'it was in its quiet hours',
+    fix: QUIET_FIX,
     commands: ({ plugin }) => [`ductile schedule preview --plugin ${plugin}`],
   },
   missed: {
-    cause: 'no service was running at those times',
+    cause: 'no service was running',
     fix: 'Keep the service running at those times, or set catch_up: run_once.',
-    commands: none,
   },
   tenant_limit: {
     cause: 'the tenant had reached a limit',
     fix: 'Wait until some of its work is done, or raise the limit.',
-    commands: none,
   },
+  tenant_suspended: { cause: 'the tenant was suspended', hasFinding: true },
 };
+
+/** Describes why a due time was skipped. */
+export function describeSkip(reason: string): string {
+  return skips[reason]?.cause ?? reason;
+}
+
+export const scheduleRedefined = defineFinding<Pick<ScheduleRow, 'plugin' | 'scheduleId'>>({
+  kind: 'schedule_redefined',
+  condition: 'A host that loaded its configuration later defines the same schedule differently.',
+  severity: 'warning',
+  category: 'schedules',
+  fix: 'Give all hosts the same configuration, then reload it.',
+  isHold: true,
+  command: 'ductile system reload',
+  describe: ({ plugin, scheduleId }) => ({
+    key: `${plugin}/${scheduleId}`,
+    message: `Another host defines the schedule ${plugin}/${scheduleId} differently, and loaded it later.`,
+    evidence: 'the generation in the ledger is not the one of this configuration',
+    commands: ['ductile system reload'],
+  }),
+});

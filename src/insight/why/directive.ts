@@ -5,6 +5,8 @@ import {
   type ExplanationCause,
   type Explanation,
 } from './explanation.ts';
+import { approvalWaiting } from '../findings/runs.ts';
+import { toFindingCause } from './finding.ts';
 import type { ServiceFacts } from './facts.ts';
 import { listServiceCauses } from './waits.ts';
 
@@ -37,14 +39,9 @@ export function explainDirective({ directive, service }: DirectiveFacts): Explan
 }
 
 function describeDirectiveState(directive: Directive): ExplanationCause {
-  const { id, status, runAt, attempt, processId, startedAt, completedAt } = directive;
+  const { id, type, status, runAt, attempt, processId, startedAt, completedAt } = directive;
   if (status === 'requested' && directive.awaitingApproval) {
-    return {
-      fact: 'somebody has to approve it',
-      evidence: `it needs ${directive.scope}`,
-      movesBy: 'it begins when it is approved',
-      commands: [`ductile directive approve ${id}`, `ductile directive cancel ${id}`],
-    };
+    return toFindingCause(approvalWaiting.describe({ type, directives: [directive] }));
   }
   if (status === 'requested') {
     return {

@@ -46,6 +46,7 @@ import { findingId, type LiveFinding } from '../finding.ts';
 import type { Incident } from '../types.ts';
 import { allows } from '../../access/scopes.ts';
 import { readEngineFindings } from '../ledger-findings.operations.ts';
+import { locateKeyFile, type MissingKey } from '../findings/credentials.ts';
 import { explainFinding, explainIncident } from './finding.ts';
 import { explainPipeline, explainPlugin } from './plugin.ts';
 
@@ -160,8 +161,10 @@ async function readWebhookExplanation(engine: Engine, row: WebhookRow): Promise<
   });
 }
 
-function findMissingKey(engine: Engine, { sealed }: WebhookRow): string | undefined {
-  return sealed === null || readKeyIds(engine).includes(sealed.keyId) ? undefined : sealed.keyId;
+function findMissingKey(engine: Engine, { id, sealed }: WebhookRow): MissingKey | undefined {
+  if (sealed === null || readKeyIds(engine).includes(sealed.keyId)) return undefined;
+  const file = engine.tenant === undefined ? locateKeyFile(engine.config) : undefined;
+  return { keyId: sealed.keyId, credentials: [], webhooks: [id], file };
 }
 
 /** Reads what a delivery started, newest first. */

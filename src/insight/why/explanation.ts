@@ -2,6 +2,7 @@ import { quoteShell } from '../../base/text.ts';
 import * as z from 'zod';
 import type { Timestamp } from '../../base/clock.ts';
 import type { Job } from '../../job/job.ts';
+import type { RepairPart } from '../finding.ts';
 import type { Run } from '../../pipeline/run/run.ts';
 import { WEBHOOK_SOURCE, type Signal } from '../../signal/signal.ts';
 
@@ -72,15 +73,9 @@ export interface ExplanationFact {
   readonly at?: Timestamp | null | undefined;
 }
 
-/**
- * The parts that a blocker can belong to, in the order of repair. `switch` is a pause or something
- * disabled. It comes last, because work starts as soon as it is undone.
- */
-export const repairOrder = ['ledger', 'secret', 'plugin', 'service', 'switch'] as const;
-
 /** A reason why the subject doesn't move, what ends it, and the commands that help. */
 export interface ExplanationCause extends ExplanationFact {
-  readonly repair?: (typeof repairOrder)[number] | undefined;
+  readonly repair?: RepairPart | undefined;
   readonly movesAt?: Timestamp | null | undefined;
   readonly movesBy?: string | undefined;
   readonly commands?: readonly string[] | undefined;

@@ -15,13 +15,11 @@ import type { PluginSwitch } from '../../job/types.ts';
 import type { DependencyHolder, QueuePosition, RunningJob } from '../../job/types.ts';
 import { findCredentials } from '../../base/credential-ref.ts';
 import { readKeyIds } from '../../access/vault.service.ts';
+import { locateKeyFile } from '../findings/credentials.ts';
+import { readLastRecord } from '../findings/jobs.ts';
+import { type DirectiveAuthor, readSystemPause } from '../findings/paused.ts';
+import type { UnloadedPlugin } from '../findings/plugins.ts';
 import type { OriginLink } from './explanation.ts';
-
-/** The actor of a directive, such as a pause, and when it was completed. */
-export interface DirectiveAuthor {
-  readonly actor: string | null;
-  readonly at: Timestamp | null;
-}
 
 /** The facts that can hold back everything in a ledger. */
 export interface ServiceFacts {
@@ -55,13 +53,18 @@ export interface PluginFacts {
   readonly runnerGraceMs: number;
   /** Credentials of its configuration that this process can't open or find. */
   readonly credentials?: readonly CredentialFault[] | undefined;
+  /** The file for credential keys. Undefined for a tenant. */
+  readonly keyFile?: string | undefined;
+  /** Why it didn't load. Undefined if it did. */
+  readonly unloaded?: UnloadedPlugin | undefined;
 }
 
 /** A credential that a plugin needs and that is missing or can't be opened. */
 export interface CredentialFault {
   readonly name: string;
-  /** The missing key that sealed it. Undefined if there is no such credential. */
+  /** The missing key that sealed it. Undefined if it is missing or has expired. */
   readonly keyId: string | undefined;
+  readonly expiredAt?: Timestamp | null | undefined;
 }
 
 /** The facts that can hold back a queued job. */
@@ -85,7 +88,7 @@ export async function readServiceFacts(engine: Engine): Promise<ServiceFacts> {
   const { ledger, config, quota, tenant } = engine;
   const [processes, paused, now] = await Promise.all([
     ledger.processes.list(),
-    ledger.meta.read('paused'),
+    readSystemPause(ledger),
     ledger.now(),
   ]);
   const { reapAfterMs } = config.service;
@@ -93,27 +96,12 @@ export async function readServiceFacts(engine: Engine): Promise<ServiceFacts> {
   return {
     hosts: processes.filter(({ lastHeartbeatAt }) => lastHeartbeatAt >= since),
     trouble: engine.status().detail,
-    paused: paused === '1' ? await readDirectiveAuthor(ledger, 'system.pause') : undefined,
+    paused,
     tenant:
       tenant === undefined
         ? undefined
         : { slug: tenant, held: quota.skipReason(), workers: quota.workers() },
   };
-}
-
-/** Reads who completed a directive of this type last. */
-export async function readDirectiveAuthor(
-  ledger: Ledger,
-  type: string,
-  target?: string,
-): Promise<DirectiveAuthor> {
-  const [last] = await ledger.directives.list({
-    type,
-    status: ['completed'],
-    ...(target === undefined ? {} : { target }),
-    limit: 1,
-  });
-  return { actor: last?.actor ?? null, at: last?.completedAt ?? null };
 }
 
 export async function readPluginFacts(engine: Engine, name: string): Promise<PluginFacts> {
@@ -131,6 +119,7 @@ export async function readAllPluginFacts(engine: Engine): Promise<(name: string)
     readCredentialFaults(engine),
   ]);
   const known = new Set(live);
+  const isRoot = engine.tenant === undefined;
   return (name) => {
     const plugin = catalog.plugins.get(name);
     const init = health.find(
@@ -147,6 +136,8 @@ export async function readAllPluginFacts(engine: Engine): Promise<(name: string)
       isConcurrencySafe: plugin?.manifest.concurrencySafe,
       runnerGraceMs,
       credentials: faultsOf(name),
+      keyFile: isRoot ? locateKeyFile(config) : undefined,
+      unloaded: findUnloaded(name, catalog, isRoot),
     };
   };
 }
@@ -161,10 +152,23 @@ async function readCredentialFaults(
     const used = findCredentials(engine.config.plugins[plugin]?.config ?? {});
     return [...new Set(used.map(({ name }) => name))].flatMap((name): CredentialFault[] => {
       const row = rows.get(name);
-      if (row === undefined) return [{ name, keyId: undefined }];
+      if (row === undefined || row.isExpired) {
+        return [{ name, keyId: undefined, expiredAt: row?.expiresAt }];
+      }
       return keys.has(row.keyId) ? [] : [{ name, keyId: row.keyId }];
     });
   };
+}
+
+function findUnloaded(
+  plugin: string,
+  catalog: Engine['catalog'],
+  isRoot: boolean,
+): UnloadedPlugin | undefined {
+  const reason = catalog.unloaded.get(plugin);
+  return reason === undefined
+    ? undefined
+    : { plugin, reason: isRoot ? reason : undefined, catalog };
 }
 
 function findPluginState(name: string, { catalog }: Pick<Engine, 'catalog'>): PluginFacts['state'] {
@@ -223,14 +227,12 @@ export function sortByAge(holders: readonly RunningJob[]): RunningJob[] {
 export async function readProgress(ledger: Ledger, job: Job): Promise<ProgressFacts | undefined> {
   const { id, startedAt } = job;
   if (startedAt === null) return undefined;
-  const [now, usual, [signal], [child]] = await Promise.all([
+  const [now, usual, lastRecordAt] = await Promise.all([
     ledger.now(),
     readUsualDuration(ledger, job),
-    ledger.signals.list({ jobId: id, limit: 1 }),
-    ledger.jobs.list({ parentJobId: id, limit: 1 }),
+    readLastRecord(ledger, { id, startedAt }),
   ]);
-  const records = [signal?.insertedAt, child?.createdAt].filter((at) => at !== undefined);
-  return { now, startedAt, lastRecordAt: records.toSorted().at(-1), usual };
+  return { now, startedAt, lastRecordAt, usual };
 }
 
 type OriginStart = { readonly job: Job } | { readonly run: Run } | { readonly signal: Signal };

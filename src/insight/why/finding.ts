@@ -57,8 +57,11 @@ export function toFindingCause({
   fix,
   commands,
   since,
+  endsAt,
+  repair,
 }: LiveFinding): ExplanationCause {
-  return { fact: message.replace(/\.$/, ''), evidence, at: since, movesBy: fix, commands };
+  const fact = message.replace(/\.$/, '');
+  return { fact, evidence, at: since, movesAt: endsAt, movesBy: fix, commands, repair };
 }
 
 function whyOf({ why }: LiveFinding): string[] {

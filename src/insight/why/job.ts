@@ -17,7 +17,10 @@ import {
   type OriginLink,
 } from './explanation.ts';
 import { describeProgress, type Progress, type ProgressFacts } from '../usual-duration.service.ts';
+import { jobOverlong } from '../findings/jobs.ts';
+import { breakerOpen } from '../findings/plugins.ts';
 import type { PluginFacts, WaitFacts } from './facts.ts';
+import { toFindingCause } from './finding.ts';
 import { listWaitCauses, orderRepairs, listPluginCauses } from './waits.ts';
 
 /** The records about a job. Optional parts belong to some states only. */
@@ -72,7 +75,14 @@ function explainRunning(
   origin: readonly ExplanationFact[],
 ): Explanation {
   const described = progress === undefined ? undefined : describeProgress(progress);
-  const cause = describeRunning(job, described);
+  const isOverlong = described?.isOverlong === true && job.cancelRequestedAt === null;
+  const cause =
+    isOverlong && progress !== undefined
+      ? {
+          ...toFindingCause(jobOverlong.describe({ job, ...progress, count: 1 })),
+          movesAt: job.claimExpiresAt,
+        }
+      : describeRunning(job, described);
   const { usual } = progress ?? {};
   return toExplanation(subject, [cause], origin, [], {
     progress:
@@ -92,11 +102,10 @@ function describeRunning(job: Job, progress: Progress | undefined): ExplanationC
   const { id, attempt, startedAt, claimedBy, claimExpiresAt, cancelRequestedAt } = job;
   const isStopping = cancelRequestedAt !== null;
   const where = `on process ${claimedBy ?? 'unknown'}`;
-  const hangs = progress?.isOverlong === true ? ' and seems to hang' : '';
   return {
     fact: isStopping
-      ? 'it was told to stop, and is still running'
-      : `attempt ${attempt} is running${hangs}`,
+      ? 'it was asked to stop, and is still running'
+      : `attempt ${attempt} is running`,
     evidence: progress === undefined ? where : `${progress.text}; ${where}`,
     at: startedAt,
     movesAt: claimExpiresAt,
@@ -115,7 +124,7 @@ function describeJobEnd({
     ...(retriedAs === undefined ? [] : [{ fact: 'it was retried', evidence: `job ${retriedAs}` }]),
     ...describeUsage(attempts.at(-1)),
     ...describeAttempts(attempts, job),
-    ...describeBreakerState(breaker, job),
+    ...describeBreakerState(breaker),
   ];
   return [
     {
@@ -134,10 +143,10 @@ function verdictOf(job: Job, attempts: readonly Attempt[]): string {
     const tries = attempts.length > 1 ? ` with attempt ${job.attempt}` : '';
     return `it succeeded${tries}${describeAttemptDuration(last)}`;
   }
-  if (status === 'cancelled') return 'somebody cancelled it';
+  if (status === 'cancelled') return 'it was cancelled';
   if (status === 'skipped') return `it was skipped: ${reason ?? 'no reason'}`;
   if (reason === 'crashes_exhausted') {
-    return `the engine crashed ${formatCount(job.crashCount, 'time')} while it ran alone, so it was put aside`;
+    return `the service crashed ${formatCount(job.crashCount, 'time')} while it ran alone, so it is dead`;
   }
   if (reason === 'attempt_failed' || (reason === 'retries_exhausted' && job.maxAttempts === 1)) {
     const what = status === 'timed_out' ? 'timed out' : 'failed';
@@ -190,16 +199,10 @@ function describeAttempts(attempts: readonly Attempt[], job: Job): ExplanationFa
 
 const GROUPS_MAX = 3;
 
-function describeBreakerState(breaker: BreakerRow | undefined, job: Job): ExplanationFact[] {
+function describeBreakerState(breaker: BreakerRow | undefined): ExplanationFact[] {
   if (breaker === undefined || breaker.state === 'closed') return [];
-  const isOwn = breaker.lastJobId === job.id;
-  return [
-    {
-      fact: `the breaker of ${breaker.plugin} ${breaker.command} is ${breaker.state}${isOwn ? ' since this job' : ''}`,
-      evidence: `${breaker.failureCount} of ${breaker.threshold} failures in a row`,
-      at: breaker.openedAt,
-    },
-  ];
+  const { fact, evidence, at } = toFindingCause(breakerOpen.describe({ row: breaker }));
+  return [{ fact, evidence, at }];
 }
 
 function listCommands(facts: JobFacts): string[] {

@@ -2,6 +2,7 @@ import { quoteShell } from '../../base/text.ts';
 import { isTerminal, type Job } from '../../job/job.ts';
 import type { BreakerRow } from '../../schedule/breaker.ts';
 import type { LiveFinding } from '../finding.ts';
+import { breakerOpen } from '../findings/plugins.ts';
 import type { Run } from '../../pipeline/run/run.ts';
 import {
   toExplanation,
@@ -31,11 +32,14 @@ interface PluginExplanationFacts {
 /** Explains whether jobs of a plugin or of one of its commands run, and what holds them back. */
 export function explainPlugin(facts: PluginExplanationFacts): Explanation {
   const { name, service, plugin, breakers, findings, jobs } = facts;
-  const blockers = [
+  const open = findings.length === 0 ? breakers.filter(isOpen) : [];
+  const causes = [
     ...orderRepairs([...listServiceCauses(service), ...listPluginCauses(plugin)]),
     ...findings.map(toFindingCause),
-    ...(findings.length === 0 ? breakers.filter(isOpen).map(describeBreaker) : []),
+    ...open.map((row) => toFindingCause(breakerOpen.describe({ row }))),
   ];
+  // The facts about the plugin and the findings of `doctor` can be the same.
+  const blockers = [...new Map(causes.map((cause) => [cause.fact, cause])).values()];
   const state = blockers.length === 0 ? plugin.state : 'held';
   const subject = { kind: 'plugin', id: name, state } as const;
   const [first = describeLast(name, jobs[0]), ...others] = blockers;
@@ -82,22 +86,6 @@ export function explainPipeline({
 
 function isOpen({ state }: BreakerRow): boolean {
   return state !== 'closed';
-}
-
-function describeBreaker({
-  plugin,
-  command,
-  state,
-  openedAt,
-  ...row
-}: BreakerRow): ExplanationCause {
-  return {
-    fact: `the breaker of ${plugin} ${command} is ${state}`,
-    evidence: `${row.failureCount} of ${row.threshold} failures in a row`,
-    at: openedAt,
-    movesBy: 'a due time after its reset time tries it with one job',
-    commands: [`ductile system reset ${quoteShell(plugin)} --command ${quoteShell(command)}`],
-  };
 }
 
 function describeLast(name: string, job: Job | undefined): ExplanationCause {

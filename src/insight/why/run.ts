@@ -11,6 +11,8 @@ import {
   describeOrigin,
   type OriginLink,
 } from './explanation.ts';
+import { approvalWaiting, runHalted } from '../findings/runs.ts';
+import { toFindingCause } from './finding.ts';
 import type { ServiceFacts, WaitFacts } from './facts.ts';
 import { listWaitCauses, listServiceCauses } from './waits.ts';
 
@@ -105,7 +107,7 @@ function toCause(run: Run, wait: Wait, nodes: NonNullable<RunFacts['nodes']>): E
     movesAt: wait.until,
     movesBy:
       isApproval && wait.until === null
-        ? 'it goes on when somebody decides'
+        ? approvalWaiting.fix
         : describeTimeout(nodes[wait.step ?? '']),
     commands: isApproval ? listDecisions(run, wait) : listWhyCommands(wait),
   };
@@ -136,21 +138,19 @@ function listWhyCommands({ job_id: jobId }: Wait): string[] {
   return jobId === null ? [] : [`ductile why ${jobId}`];
 }
 
-function describeRunEnd({ run }: RunFacts): ExplanationCause {
+function describeRunEnd({ run, revivedAs }: RunFacts): ExplanationCause {
   const at = run.completedAt;
   if (run.status === 'succeeded') {
     return { fact: 'it succeeded', evidence: `pipeline ${run.pipeline}`, at };
   }
   if (run.status === 'cancelled') {
-    return { fact: 'somebody cancelled it', evidence: `pipeline ${run.pipeline}`, at };
+    return { fact: 'it was cancelled', evidence: `pipeline ${run.pipeline}`, at };
   }
-  const step = run.haltedAtStep === null ? '' : ` at step ${run.haltedAtStep}`;
-  const reason = run.haltReason === null ? '' : `: ${run.haltReason}`;
-  return {
-    fact: `it halted${step}${reason}`,
-    evidence: toFirstLine(run.haltMessage ?? 'no error was told'),
-    at,
-  };
+  const reason = toFirstLine(run.haltMessage ?? run.haltReason ?? 'no text was recorded');
+  const finding = runHalted.describe({ pipeline: run.pipeline, halted: [run], reason });
+  const cause = toFindingCause(finding);
+  if (revivedAs === undefined) return cause;
+  return { ...cause, movesBy: undefined, commands: [] };
 }
 
 function listCommands({ run, revivedAs }: RunFacts): string[] {

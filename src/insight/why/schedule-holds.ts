@@ -15,12 +15,14 @@ import { findNextStart } from '../../schedule/preview.ts';
 import { isDefinedElsewhere } from '../../schedule/timetable.service.ts';
 import type { ScheduleRow } from '../../schedule/types.ts';
 import { findObstacle, type DayWindow, type Obstacle } from '../../schedule/window.ts';
+import { partPaused, readSchedulePause, type DirectiveAuthor } from '../findings/paused.ts';
+import { breakerOpen } from '../findings/plugins.ts';
+import { scheduleNeverFires, scheduleRedefined } from '../findings/schedules.ts';
 import type { ExplanationCause } from './explanation.ts';
+import { toFindingCause } from './finding.ts';
 import {
   readAllPluginFacts,
-  readDirectiveAuthor,
   readServiceFacts,
-  type DirectiveAuthor,
   type PluginFacts,
   type ServiceFacts,
 } from './facts.ts';
@@ -94,17 +96,13 @@ export function computeNextStart({ row, now }: ScheduleFacts, holds: readonly Sc
 }
 
 function describeInactive({ row, pausedBy }: ScheduleFacts): ExplanationCause {
-  const named = `${quoteShell(row.plugin)} ${quoteShell(row.scheduleId)}`;
   const reason = row.reason ?? row.status;
   if (row.status === 'paused') {
-    const { actor = null, at = null } = pausedBy ?? {};
-    return {
-      fact: 'it is paused',
-      evidence: actor === null ? reason : `paused by ${actor}`,
-      at,
-      movesBy: 'it goes on when somebody resumes it',
-      commands: [`ductile schedule resume ${named}`],
-    };
+    const name = `${row.plugin}/${row.scheduleId}`;
+    const part = { noun: 'schedule', name, author: pausedBy } as const;
+    const cause = toFindingCause(partPaused.describe(part));
+    // A list of schedules doesn't read who paused them.
+    return pausedBy === undefined ? { ...cause, evidence: reason } : cause;
   }
   if (row.status === 'exhausted') {
     return {
@@ -120,22 +118,11 @@ function describeInactive({ row, pausedBy }: ScheduleFacts): ExplanationCause {
       commands: ['ductile config show'],
     };
   }
-  return {
-    fact: `it cannot be fired: ${reason}`,
-    evidence: `${row.mode} ${row.timing}`,
-    commands: ['ductile config check'],
-  };
+  return toFindingCause(scheduleNeverFires.describe(row));
 }
 
-function listConfigCauses(facts: ScheduleFacts): ExplanationCause[] {
-  if (!facts.isDefinedElsewhere) return [];
-  return [
-    {
-      fact: 'another host defines it otherwise, and was loaded later',
-      evidence: 'the generation in the ledger is not the one of this configuration',
-      commands: ['ductile system reload'],
-    },
-  ];
+function listConfigCauses({ row, isDefinedElsewhere: isElsewhere }: ScheduleFacts) {
+  return isElsewhere ? [toFindingCause(scheduleRedefined.describe(row))] : [];
 }
 
 function listOpenJobCauses({ row, lastJob }: ScheduleFacts): ExplanationCause[] {
@@ -164,35 +151,13 @@ function listTenantCauses({ tenant }: ServiceFacts): ExplanationCause[] {
 }
 
 function listBreakerCauses(facts: ScheduleFacts): ExplanationCause[] {
-  const { row, breaker } = facts;
+  const { breaker, now } = facts;
   if (breaker === undefined || breaker.state === 'closed') return [];
-  const { openedAt, resetAfterMs, probeJobId } = breaker;
-  const reset = [
-    `ductile system reset ${quoteShell(row.plugin)} --command ${quoteShell(row.command)}`,
-  ];
-  const evidence = `${breaker.failureCount} of ${breaker.threshold} failures in a row`;
-  if (breaker.state === 'half_open') {
-    if (probeJobId === null) return [];
-    return [
-      {
-        fact: `the breaker of ${row.plugin} ${row.command} lets one job through to try it`,
-        evidence: `job ${probeJobId}`,
-        movesBy: 'it closes when that job succeeds',
-        commands: reset,
-      },
-    ];
-  }
-  const until = openedAt === null ? null : fromTimestamp(openedAt) + resetAfterMs;
-  return [
-    {
-      fact: `the breaker of ${row.plugin} ${row.command} is open`,
-      evidence,
-      at: openedAt,
-      movesAt: until === null ? null : startAfter(facts, until),
-      movesBy: 'it starts one job then, at the first due time at which the breaker allows a probe',
-      commands: reset,
-    },
-  ];
+  const { state, openedAt, resetAfterMs, probeJobId } = breaker;
+  if (state === 'half_open' && probeJobId === null) return [];
+  const cause = toFindingCause(breakerOpen.describe({ row: breaker, now }));
+  if (state === 'half_open' || openedAt === null) return [cause];
+  return [{ ...cause, movesAt: startAfter(facts, fromTimestamp(openedAt) + resetAfterMs) }];
 }
 
 /** Finds the first start from a moment on. A schedule that isn't configured here keeps its due time. */
@@ -242,12 +207,12 @@ export async function readOneScheduleFacts(
   row: ScheduleRow,
 ): Promise<ScheduleFacts> {
   const { ledger } = engine;
-  const { plugin, scheduleId, lastJobId } = row;
+  const { lastJobId } = row;
   const [factsOf, lastJob, pausedBy] = await Promise.all([
     readScheduleFacts(engine),
     lastJobId === null ? undefined : ledger.jobs.find(lastJobId),
     row.status === 'paused'
-      ? readDirectiveAuthor(ledger, 'schedule.pause', `schedule:${plugin}/${scheduleId}`)
+      ? readSchedulePause(ledger, `${row.plugin}/${row.scheduleId}`)
       : undefined,
   ]);
   return { ...factsOf(row), lastJob, pausedBy };

@@ -6,6 +6,8 @@ import {
   type ExplanationCause,
   type ExplanationFact,
 } from './explanation.ts';
+import { describeSkip, neverFires, scheduleNeverFires } from '../findings/schedules.ts';
+import { toFindingCause } from './finding.ts';
 import { listScheduleHolds, type ScheduleFacts } from './schedule-holds.ts';
 
 /** Explains when a schedule fires next, or what holds it back, and what it did last. */
@@ -23,6 +25,7 @@ export function explainSchedule(facts: ScheduleFacts): Explanation {
 function describeNextDue({ row, now }: ScheduleFacts): ExplanationCause {
   const { nextDueAt, timing, mode, timezone } = row;
   const evidence = `${mode} ${timing} (${timezone})`;
+  if (neverFires(row)) return toFindingCause(scheduleNeverFires.describe(row));
   if (nextDueAt === null) return { fact: 'it is never due', evidence };
   if (nextDueAt > now) {
     return {
@@ -48,7 +51,7 @@ function describeHistory({ row, lastJob }: ScheduleFacts): ExplanationFact[] {
   if (lastSkippedAt !== null) {
     const reason = lastSkipReason ?? 'unknown';
     facts.push({
-      fact: `a due time passed without a job: ${skips[reason] ?? reason}`,
+      fact: `a due time passed without a job: ${describeSkip(reason)}`,
       evidence: reason,
       at: lastSkippedAt,
     });
@@ -61,18 +64,6 @@ function describeHistory({ row, lastJob }: ScheduleFacts): ExplanationFact[] {
   }
   return facts.toSorted((a, b) => ((a.at ?? '') > (b.at ?? '') ? -1 : 1));
 }
-
-const skips: Readonly<Record<string, string>> = {
-  missed: 'nobody was there at that time',
-  already_running: 'its job from before was not finished',
-  outstanding_limit: 'as many of its jobs wait as may',
-  circuit_open: 'its breaker was open',
-  plugin_disabled: 'its plugin was switched off',
-  plugin_unhealthy: 'its plugin was not set up',
-  quiet_hours: 'it was in its quiet hours',
-  tenant_limit: 'the tenant had reached a limit',
-  tenant_suspended: 'the tenant was suspended',
-};
 
 function describeDefinition({
   plugin,

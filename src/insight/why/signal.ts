@@ -81,7 +81,7 @@ function describeUnhandled(facts: SignalFacts): ExplanationCause {
   const at = signal.insertedAt;
   if (signal.hops > hopsMax) {
     return {
-      fact: 'its chain is longer than may be, so it was recorded and not handled',
+      fact: 'it was recorded and not routed, because its chain is too long',
       evidence: `hop ${signal.hops}, service.max_hops is ${hopsMax}`,
       at,
       commands: [`ductile signal list --correlation-id ${quoteShell(signal.correlationId)}`],

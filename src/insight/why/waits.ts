@@ -6,17 +6,15 @@ import type { PluginHealth } from '../../job/types.ts';
 import {
   toFirstLine,
   formatCount,
-  repairOrder,
   formatSetCommand,
   type ExplanationCause,
 } from './explanation.ts';
-import {
-  sortByAge,
-  type CredentialFault,
-  type PluginFacts,
-  type ServiceFacts,
-  type WaitFacts,
-} from './facts.ts';
+import { sortByAge, type PluginFacts, type ServiceFacts, type WaitFacts } from './facts.ts';
+import { repairOrder } from '../finding.ts';
+import { credentialKeyMissing, credentialMissing } from '../findings/credentials.ts';
+import { partPaused } from '../findings/paused.ts';
+import { pluginNotLoaded, pluginNotSetUp } from '../findings/plugins.ts';
+import { toFindingCause } from './finding.ts';
 import { describeUsual, overlongAfterMs, roundDuration } from '../usual-duration.service.ts';
 import type { RunningJob } from '../../job/types.ts';
 
@@ -47,7 +45,7 @@ export function orderRepairs(causes: readonly ExplanationCause[]): ExplanationCa
   if (!sorted.some(({ repair }) => repair === 'secret')) return sorted;
   return sorted.map((cause) =>
     cause.repair === 'switch'
-      ? { ...cause, movesBy: `${cause.movesBy}; repair the credentials before that`, commands: [] }
+      ? { ...cause, movesBy: `Repair the credentials first. ${cause.movesBy}`, commands: [] }
       : cause,
   );
 }
@@ -84,25 +82,14 @@ export function listServiceCauses({
     });
   }
   if (tenant?.held === 'tenant_suspended') {
-    causes.push({
-      repair: 'switch',
-      fact: `the tenant ${tenant.slug} is suspended`,
-      evidence: 'the root ledger says so',
-      movesBy: 'it goes on when the operator resumes the tenant',
-      commands: [`ductile tenant resume ${quoteShell(tenant.slug)}`],
-    });
+    // The directive is in the root ledger.
+    const part = { noun: 'tenant', name: tenant.slug, author: undefined } as const;
+    causes.push(toFindingCause(partPaused.describe(part)));
   }
   const isAllPaused = tenant?.workers === 0 && tenant.held === undefined;
   if (paused !== undefined || isAllPaused) {
-    const { actor, at } = paused ?? { actor: null, at: null };
-    causes.push({
-      repair: 'switch',
-      fact: 'the system is paused',
-      evidence: actor === null ? 'the ledger says so' : `paused by ${actor}`,
-      at,
-      movesBy: 'it goes on when somebody resumes the system',
-      commands: ['ductile system resume'],
-    });
+    const part = { noun: 'system', name: '', author: paused } as const;
+    causes.push(toFindingCause(partPaused.describe(part)));
   }
   return causes;
 }
@@ -112,26 +99,20 @@ export function listPluginCauses(
   plugin: PluginFacts,
   job?: Pick<Job, 'command'>,
 ): ExplanationCause[] {
-  const { name, state, isKnown, switchedOff, init, runnerGraceMs } = plugin;
-  const causes: ExplanationCause[] = (plugin.credentials ?? []).map((fault) =>
-    describeCredential(name, fault),
-  );
+  const { name, state, isKnown, switchedOff, init, runnerGraceMs, unloaded } = plugin;
+  const causes = listCredentialCauses(plugin);
   if (switchedOff !== undefined) {
-    causes.push({
-      repair: 'switch',
-      fact: `the plugin ${name} is switched off`,
-      evidence: `switched off by ${switchedOff.changedBy}`,
-      at: switchedOff.changedAt,
-      movesBy: 'it goes on when somebody enables the plugin',
-      commands: [`ductile plugin enable ${quoteShell(name)}`],
-    });
+    const author = { actor: switchedOff.changedBy, at: switchedOff.changedAt };
+    causes.push(toFindingCause(partPaused.describe({ noun: 'plugin', name, author })));
   }
-  if (!isKnown) {
+  if (!isKnown && unloaded !== undefined) {
+    causes.push(toFindingCause(pluginNotLoaded.describe(unloaded)));
+  } else if (!isKnown) {
     causes.push({
       repair: 'plugin',
       fact: `no running process knows the plugin ${name}`,
       evidence: stateFacts[state],
-      movesBy: `it ends as dead when nobody has known the plugin for ${formatDuration(runnerGraceMs)}`,
+      movesBy: `it ends as dead when no process has known the plugin for ${formatDuration(runnerGraceMs)}`,
       commands: listPluginCommands(name, state),
     });
   }
@@ -140,26 +121,33 @@ export function listPluginCauses(
   return causes;
 }
 
-function describeCredential(plugin: string, { name, keyId }: CredentialFault): ExplanationCause {
-  const commands = [`ductile credential set ${quoteShell(name)}`];
-  if (keyId === undefined) {
-    return {
-      repair: 'secret',
-      fact: `the credential ${name}, which the plugin ${plugin} needs, does not exist`,
-      evidence: `plugins.${plugin}.config refers to credential:${name}`,
-      movesBy: 'its attempts fail until the credential is set',
-      commands,
-    };
-  }
-  return {
-    repair: 'secret',
-    fact: `the credential ${name}, which the plugin ${plugin} needs, can't be opened`,
-    evidence: `it is sealed with the key ${keyId}, which this process does not have`,
-    movesBy:
-      'put the key back (the file credential.key of the state directory, or its variable) and ' +
-      'restart the service, or set the credential again',
-    commands,
-  };
+function listCredentialCauses({
+  name,
+  credentials = [],
+  keyFile: file,
+}: PluginFacts): ExplanationCause[] {
+  const missing = credentials.filter(({ keyId }) => keyId === undefined);
+  const sealed = Map.groupBy(
+    credentials.filter(({ keyId }) => keyId !== undefined),
+    ({ keyId = '' }) => keyId,
+  );
+  return [
+    ...missing.map((fault) =>
+      credentialMissing.describe({
+        name: fault.name,
+        usedBy: [`plugin ${name}`],
+        expiredAt: fault.expiredAt ?? null,
+      }),
+    ),
+    ...[...sealed].map(([keyId, faults]) =>
+      credentialKeyMissing.describe({
+        keyId,
+        credentials: faults.map((fault) => fault.name),
+        webhooks: [],
+        file,
+      }),
+    ),
+  ].map(toFindingCause);
 }
 
 const stateFacts: Readonly<Record<PluginFacts['state'], string>> = {
@@ -178,30 +166,16 @@ function listPluginCommands(name: string, state: PluginFacts['state']): string[]
   return state === 'unknown' ? ['ductile plugin list'] : ['ductile doctor'];
 }
 
-function describeInit({
-  plugin,
-  status,
-  reason,
-  jobId,
-  updatedAt,
-}: PluginHealth): ExplanationCause {
-  if (status === 'pending') {
-    return {
-      repair: 'plugin',
-      fact: `the plugin ${plugin} is being set up`,
-      evidence: `its init is job ${jobId}`,
-      at: updatedAt,
-      movesBy: 'it goes on when that init has succeeded',
-      commands: [`ductile why ${jobId}`],
-    };
-  }
+function describeInit(init: PluginHealth): ExplanationCause {
+  if (init.status !== 'pending') return toFindingCause(pluginNotSetUp.describe(init));
+  const { plugin, jobId, updatedAt } = init;
   return {
     repair: 'plugin',
-    fact: `the setup of the plugin ${plugin} failed`,
-    evidence: `init, job ${jobId}: ${toFirstLine(reason ?? 'no reason')}`,
+    fact: `the plugin ${plugin} is being set up`,
+    evidence: `its init is job ${jobId}`,
     at: updatedAt,
-    movesBy: 'it goes on when an init has succeeded',
-    commands: [`ductile plugin init ${quoteShell(plugin)}`, `ductile job inspect ${jobId}`],
+    movesBy: 'it continues when that init has succeeded',
+    commands: [`ductile why ${jobId}`],
   };
 }
 

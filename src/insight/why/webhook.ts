@@ -11,6 +11,10 @@ import {
   type Explanation,
   type ExplanationFact,
 } from './explanation.ts';
+import { credentialKeyMissing, type MissingKey } from '../findings/credentials.ts';
+import { partPaused } from '../findings/paused.ts';
+import { webhookStranded } from '../findings/webhooks.ts';
+import { toFindingCause } from './finding.ts';
 import { describeStartedJob, describeStartedRun, describeStarted } from './signal.ts';
 import type { ServiceFacts } from './facts.ts';
 import { listServiceCauses, orderRepairs } from './waits.ts';
@@ -27,7 +31,7 @@ export interface WebhookFacts {
   readonly refusedCount: number;
   readonly service: ServiceFacts;
   /** The key that sealed its secret, if this process doesn't have it. */
-  readonly missingKey?: string | undefined;
+  readonly missingKey?: MissingKey | undefined;
   /** Why its target can't be started. Undefined if it can. */
   readonly missing: string | undefined;
   /** Newest first. */
@@ -70,16 +74,13 @@ function listBlockers({
 }: WebhookFacts): ExplanationCause[] {
   const causes = orderRepairs([
     ...listServiceCauses(service),
-    ...listSecretCauses(row, missingKey),
+    ...(missingKey === undefined
+      ? []
+      : [toFindingCause(credentialKeyMissing.describe(missingKey))]),
   ]);
   if (!isEnabled) {
-    causes.push({
-      fact: 'it is disabled, so nothing is taken',
-      evidence: `changed by ${row.updatedBy}`,
-      at: row.updatedAt,
-      movesBy: 'it takes deliveries again when somebody enables it',
-      commands: [`ductile webhook edit ${quoteShell(row.id)} --enabled=true`],
-    });
+    const author = { actor: row.updatedBy, at: row.updatedAt };
+    causes.push(toFindingCause(partPaused.describe({ noun: 'webhook', name: row.id, author })));
   }
   if (!hasListener) {
     causes.push({
@@ -107,29 +108,9 @@ function listBlockers({
     });
   }
   if (missing !== undefined) {
-    causes.push({
-      fact: `it has nothing to start: ${missing}`,
-      evidence: 'the configuration in force',
-      movesBy: 'senders are asked to come again until it is there',
-      commands: [`ductile webhook show ${quoteShell(row.id)}`],
-    });
+    causes.push(toFindingCause(webhookStranded.describe({ id: row.id, reason: missing })));
   }
   return causes;
-}
-
-function listSecretCauses({ id }: WebhookRow, keyId: string | undefined): ExplanationCause[] {
-  if (keyId === undefined) return [];
-  return [
-    {
-      repair: 'secret',
-      fact: "its secret can't be opened, so no delivery is accepted",
-      evidence: `it is sealed with the key ${keyId}, which this process does not have`,
-      movesBy:
-        'put the key back (the file credential.key of the state directory, or its variable) and ' +
-        'restart the service, or give the webhook a new secret',
-      commands: [`ductile webhook rotate ${quoteShell(id)}`],
-    },
-  ];
 }
 
 function describeLastDelivery(facts: WebhookFacts): ExplanationCause {

@@ -4,7 +4,7 @@ import { explanationShape, subjectKinds } from './explanation.ts';
 import { explainRecord } from './explain.ts';
 import { explainFinding } from './finding.ts';
 import { findSubject, kindScopes, listVisibleKinds } from './find-subject.ts';
-import type { LiveFinding, FindingCategory } from '../finding.ts';
+import { type FindingCategory, fileConditions, type LiveFinding } from '../finding.ts';
 import type { Context } from '../../operation/context.ts';
 import { systemDoctor } from '../doctor.operations.ts';
 import { findingsShape } from '../findings.service.ts';
@@ -71,8 +71,7 @@ export const explainWhy = defineOperation({
 });
 
 /** Matches ids of findings in files: `<category>:<key>`, or `<category>:<location>` without a key. */
-const idPattern =
-  /^(content|integrity|permissions|security|plugins|packages|routes|pipelines|schedules|webhooks|state):/;
+const idPattern = new RegExp(`^(${Object.keys(fileConditions).join('|')}):`);
 
 /** Finds a finding of `doctor` that isn't on the ledger, by its id. */
 async function findFileFinding(context: Context, id: string): Promise<LiveFinding | undefined> {

@@ -103,7 +103,7 @@ export const webhookWithoutTarget: Breakage = {
   },
   finding: {
     id: /^webhook_stranded:deploys/,
-    message: /^Webhook deploys refuses every delivery: there is no plugin mail/,
+    message: /^The webhook deploys refuses every delivery: there is no plugin mail/,
     evidence: /deploys/,
     fix: /target/,
     command: /^ductile system reload/,

@@ -1,0 +1,225 @@
+/** Findings that only a running service can detect. `doctor` reads them from the open incidents. */
+import { isObject, parseStoredJson, type JsonObject } from '../../base/json.ts';
+import type { Job } from '../../job/job.ts';
+import type { DueSchedule } from '../../schedule/types.ts';
+import {
+  defineFinding,
+  listOpenIncidents,
+  type FindingDefinition,
+  type FindingGuide,
+} from '../define-finding.service.ts';
+import { findingId, type LiveFinding, type Severity } from '../finding.ts';
+import type { Incident, IncidentDraft } from '../types.ts';
+
+interface ObservedParts<Event> extends FindingGuide {
+  /** Returns the object, the message and the figures of an incident. */
+  readonly draft: (event: Event) => { readonly key: string; readonly detail: JsonObject };
+  readonly commands: (incident: Pick<Incident, 'id' | 'key'>) => string[];
+}
+
+export interface ObservedFinding<Event> extends FindingDefinition<Incident> {
+  /** Returns the incident of an event. A count of 0 is a problem that lasts. */
+  draft(event: Event, count?: number, isAlarm?: boolean): IncidentDraft;
+}
+
+/** Defines a finding whose message is recorded in its incident when it happens. */
+function defineObserved<Event>({
+  draft,
+  commands,
+  ...guide
+}: ObservedParts<Event>): ObservedFinding<Event> {
+  const definition = defineFinding<Incident>({
+    ...guide,
+    isObserved: true,
+    async find(context) {
+      const open = await listOpenIncidents(context);
+      return open.filter(
+        (incident) =>
+          incident.kind === guide.kind &&
+          incident.lastSeenAt > (context.acknowledged?.get(findingId(incident)) ?? ''),
+      );
+    },
+    describe: (incident) => describeRecorded(incident, { ...guide, commands: commands(incident) }),
+  });
+  return {
+    ...definition,
+    draft(event, count = 0, isAlarm = false) {
+      const { key, detail } = draft(event);
+      return { kind: guide.kind, key, count, detail: { fix: guide.fix, ...detail }, isAlarm };
+    },
+  };
+}
+
+/** Describes an incident by the parts in its detail. The others are those of its kind. */
+export function describeRecorded(
+  { id, kind, key, openedAt, count, detail }: Incident,
+  defaults: Pick<LiveFinding, 'severity' | 'fix' | 'commands'>,
+) {
+  const stored = parseStoredJson(detail);
+  const parts = isObject(stored) ? stored : {};
+  const text = (name: string): string | undefined =>
+    typeof parts[name] === 'string' ? parts[name] : undefined;
+  const times = count === 1 ? 'once' : `${count} times`;
+  return {
+    key,
+    severity: (text('severity') as Severity | undefined) ?? defaults.severity,
+    message: text('message') ?? `${kind} of ${key}`,
+    evidence: text('evidence') ?? `${text('error') ?? `seen ${times}`} (incident ${id})`,
+    fix: text('fix') ?? defaults.fix,
+    commands: Array.isArray(parts['commands']) ? parts['commands'].map(String) : defaults.commands,
+    why: text('why') ?? text('job_id') ?? id,
+    since: openedAt,
+    count,
+    detail: { incident_id: id },
+  };
+}
+
+const acknowledge = ({ id }: Pick<Incident, 'id'>): string[] => [
+  `ductile incident acknowledge ${id}`,
+];
+
+type CommandJob = Pick<Job, 'id' | 'plugin' | 'command'>;
+
+interface FailingCommand {
+  readonly job: CommandJob;
+  readonly failures: number;
+  readonly error: string | null;
+}
+
+export const failureStreak = defineObserved<FailingCommand>({
+  kind: 'failure_streak',
+  condition: 'The last 5 jobs of a command or more failed for good.',
+  severity: 'error',
+  category: 'jobs',
+  impact: 'part',
+  fix: 'Fix the cause that the error names. The next success closes it, or acknowledge it.',
+  command: 'ductile why JOB',
+  incident: 'success',
+  isAcknowledgeable: true,
+  commands: acknowledge,
+  draft: ({ job: { id, plugin, command }, failures, error }) => ({
+    key: `${plugin}/${command}`,
+    detail: {
+      message: `The last ${failures} jobs of ${plugin} ${command} failed.`,
+      plugin,
+      command,
+      failures,
+      job_id: id,
+      error,
+    },
+  }),
+});
+
+export const scheduleOverdue = defineObserved<Pick<DueSchedule, 'plugin' | 'scheduleId' | 'dueAt'>>(
+  {
+    kind: 'schedule_overdue',
+    condition:
+      'A schedule was due 2 minutes ago and has neither started its job nor skipped that time.',
+    severity: 'warning',
+    category: 'schedules',
+    impact: 'part',
+    fix: 'Find out what keeps it from firing.',
+    command: 'ductile why PLUGIN/SCHEDULE',
+    incident: 'found',
+    commands: ({ key }) => [`ductile why ${key}`],
+    draft: ({ plugin, scheduleId, dueAt }) => ({
+      key: `${plugin}/${scheduleId}`,
+      detail: {
+        message: `The schedule ${plugin}/${scheduleId} was due and has not fired.`,
+        plugin,
+        schedule_id: scheduleId,
+        due_at: dueAt,
+      },
+    }),
+  },
+);
+
+interface StalledQueue {
+  readonly since: string;
+  readonly plugins: readonly string[];
+  readonly running: number;
+}
+
+export const queueStalled = defineObserved<StalledQueue>({
+  kind: 'queue_stalled',
+  condition: 'Jobs have been ready for 5 minutes, workers are free, and none has started.',
+  severity: 'error',
+  category: 'service',
+  impact: 'everything',
+  fix: 'Find out what the ready jobs wait for.',
+  command: 'ductile queue list',
+  incident: 'found',
+  commands: () => ['ductile queue', 'ductile system status'],
+  draft: ({ since, plugins, running }) => ({
+    key: 'queue',
+    detail: {
+      message: 'Jobs are ready, and none has started for a while.',
+      since,
+      plugins: [...plugins],
+      running,
+    },
+  }),
+});
+
+export const poisonJob = defineObserved<{ readonly job: CommandJob; readonly crashes: number }>({
+  kind: 'poison_job',
+  condition: 'In the last hour, a job died because the service crashed each time it ran.',
+  severity: 'error',
+  category: 'jobs',
+  impact: 'item',
+  fix: 'Find out what the job does to the service before you retry it. Then acknowledge it.',
+  command: 'ductile why JOB',
+  incident: 'quiet',
+  isAcknowledgeable: true,
+  commands: acknowledge,
+  draft: ({ job: { id, plugin, command }, crashes }) => ({
+    key: `${plugin}/${command}`,
+    detail: {
+      message: `A job of ${plugin} ${command} is dead: the service crashed each time it ran.`,
+      plugin,
+      command,
+      job_id: id,
+      crashes,
+    },
+  }),
+});
+
+export const hopsLimit = defineObserved<{ readonly job: CommandJob; readonly hops: number }>({
+  kind: 'hops_limit',
+  condition:
+    'In the last hour, events caused each other more than `service.max_hops` times, as routes in a circle do.',
+  severity: 'warning',
+  category: 'routes',
+  impact: 'part',
+  fix: 'Break the circle of routes that leads back to the plugin. Then acknowledge it.',
+  command: 'ductile job tree JOB',
+  incident: 'quiet',
+  isAcknowledgeable: true,
+  commands: acknowledge,
+  draft: ({ job: { id, plugin, command }, hops }) => ({
+    key: plugin,
+    detail: {
+      message: `Signals of ${plugin} were not routed, because their chain is too long.`,
+      plugin,
+      command,
+      job_id: id,
+      hops,
+    },
+  }),
+});
+
+export const ledgerDamaged = defineObserved<readonly string[]>({
+  kind: 'ledger_damaged',
+  condition: 'An index of the database does not match its table.',
+  severity: 'error',
+  category: 'state',
+  impact: 'everything',
+  fix: 'Stop the service. Then restore a backup with `ductile system restore`, or rebuild the indexes with `reindex`.',
+  command: 'ductile system check',
+  incident: 'found',
+  commands: () => ['ductile system check', 'ductile system restore --help'],
+  draft: (damage) => ({
+    key: 'indexes',
+    detail: { message: 'Indexes of the database do not match their tables.', damage: [...damage] },
+  }),
+});
