@@ -4,7 +4,7 @@ import { maskText } from '../base/secrets.ts';
 import type { Config } from '../config/config.ts';
 import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
 import type { Catalog } from '../plugin/catalog.ts';
-import type { FindingCategory, Impact, LiveFinding, RepairPart, Severity } from './finding.ts';
+import type { LiveFinding } from './finding.ts';
 
 /** Everything that a finding can be found in. */
 export interface CheckContext {
@@ -31,10 +31,8 @@ export interface FindingGuide {
   readonly kind: string;
   /** What is reported, as a sentence. */
   readonly condition: string;
-  readonly severity: Severity;
-  readonly category: FindingCategory;
-  readonly impact?: Impact;
-  readonly repair?: RepairPart;
+  /** Where it is listed among others. Its evidence can change that. */
+  readonly rank: Pick<LiveFinding, 'severity' | 'category' | 'impact' | 'repair'>;
   /** The remedy, as a sentence. */
   readonly fix: string;
   /** The command that resolves it most often. The finding itself names the objects. */
@@ -78,8 +76,8 @@ export function defineFinding<Evidence>({
   describe: describeParts,
   ...guide
 }: FindingParts<Evidence>): FindingDefinition<Evidence> {
-  const { kind, severity, category, impact, repair, fix } = guide;
-  const common = { kind, severity, category, impact, repair, fix };
+  const { kind, rank, fix } = guide;
+  const common = { kind, ...rank, fix };
   const describe = (evidence: Evidence): LiveFinding => ({ ...common, ...describeParts(evidence) });
   return {
     ...guide,

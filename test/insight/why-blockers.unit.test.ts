@@ -1,21 +1,37 @@
 /** Blockers of a job in the order of repair, and texts about running and ended jobs. */
 import { describe, expect, test } from 'vitest';
 import type { Job } from '../../src/job/job.ts';
+import { credentialKeyMissing, credentialMissing } from '../../src/insight/findings/credentials.ts';
+import { partPaused } from '../../src/insight/findings/paused.ts';
 import { explainJob } from '../../src/insight/why/job.ts';
 import type { ProgressFacts } from '../../src/insight/usual-duration.service.ts';
 import type { RunStatus } from '../../src/pipeline/run/run.ts';
 import { at, holder, later, plugin, queued, waitingFor } from './why-texts.ts';
 
+const missing = credentialMissing.describe({
+  name: 'imap',
+  usedBy: ['plugin worker'],
+  expiredAt: null,
+});
+
 describe('blockers', () => {
-  const unopened = [{ name: 'imap', keyId: 'old' }];
+  const unopened = credentialKeyMissing.describe({
+    keyId: 'old',
+    credentials: ['imap'],
+    webhooks: [],
+  });
+  const disabled = partPaused.describe({
+    noun: 'plugin',
+    name: 'worker',
+    author: { actor: 'ann', at },
+  });
   const paused = { actor: 'system:restore', at };
 
   test('are all listed, in the order of repair', () => {
     const explanation = waitingFor({
       service: { hosts: [], paused },
       plugin: {
-        credentials: unopened,
-        switchedOff: { plugin: 'worker', changedBy: 'ann', changedAt: at },
+        holds: [disabled, unopened],
       },
     });
     expect(explanation.blockers.map(({ fact }) => fact)).toEqual([
@@ -29,7 +45,7 @@ describe('blockers', () => {
   });
 
   test('a resume is not suggested while a credential cannot be opened', () => {
-    const explanation = waitingFor({ service: { paused }, plugin: { credentials: unopened } });
+    const explanation = waitingFor({ service: { paused }, plugin: { holds: [unopened] } });
     expect(explanation.commands[0]).toBe('ductile credential set imap');
     expect(explanation.commands).not.toContain('ductile system resume');
     expect(explanation.blockers[1]).toMatchObject({
@@ -46,7 +62,7 @@ describe('blockers', () => {
 
   test('a missing credential is named', () => {
     const explanation = waitingFor({
-      plugin: { credentials: [{ name: 'imap', keyId: undefined }] },
+      plugin: { holds: [missing] },
     });
     expect(explanation.verdict).toMatch(
       /^The credential imap is missing: plugin worker can't work without it\.$/,
@@ -119,8 +135,7 @@ describe('an ended job', () => {
   });
 
   test('whose plugin still lacks a credential is repaired before it is retried', () => {
-    const credentials = [{ name: 'imap', keyId: undefined }];
-    const explanation = explain({ plugin: { ...plugin, credentials } });
+    const explanation = explain({ plugin: { ...plugin, holds: [missing] } });
     expect(explanation.blockers).toMatchObject([
       { fact: expect.stringMatching(/^The credential imap/) },
     ]);

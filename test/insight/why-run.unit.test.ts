@@ -106,7 +106,7 @@ describe('a run', () => {
       completedAt: later,
     };
     const explanation = explain({ run: halted });
-    expect(explanation.verdict).toBe('A run of the pipeline digest halted at the step send.');
+    expect(explanation.verdict).toBe('A run of the pipeline digest halted at send.');
     expect(explanation.commands[0]).toBe('ductile run revive run-1');
     expect(explain({ run: halted, revivedAs: 'run-2' }).commands).toEqual(['ductile why run-2']);
   });

@@ -21,7 +21,7 @@ export const plugin: PluginFacts = {
   name: 'worker',
   state: 'loaded',
   isKnown: true,
-  switchedOff: undefined,
+  holds: [],
   init: undefined,
   parallelism: undefined,
   runnerGraceMs: 60_000,

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { createBareReport, type Attempt } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
 import type { BreakerRow } from '../../src/schedule/breaker.ts';
+import { partPaused } from '../../src/insight/findings/paused.ts';
 import { explainJob } from '../../src/insight/why/job.ts';
 import { at, holder, hookSignal, later, queued, waitingFor, type Waiting } from './why-texts.ts';
 
@@ -126,7 +127,17 @@ describe('a queued job', () => {
     ],
     [
       'a switch',
-      { plugin: { switchedOff: { plugin: 'worker', changedBy: 'api:bob', changedAt: at } } },
+      {
+        plugin: {
+          holds: [
+            partPaused.describe({
+              noun: 'plugin',
+              name: 'worker',
+              author: { actor: 'api:bob', at },
+            }),
+          ],
+        },
+      },
       /plugin worker is disabled/,
       null,
       'ductile plugin enable worker',

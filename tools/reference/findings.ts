@@ -32,9 +32,9 @@ This page is written by \`tools/generate\` from \`src/insight/findings\`.
 }
 
 function renderFinding(guide: FindingGuide): string {
-  const { kind, condition, severity, category, fix, command } = guide;
+  const { kind, condition, rank, fix, command } = guide;
   const facts = [
-    `Usual severity: ${severity}. Category: ${category}.`,
+    `Usual severity: ${rank.severity}. Category: ${rank.category}.`,
     ...(guide.isHold === true ? ['Only `why` and `system selfcheck` report it.'] : []),
     ...(guide.incident === undefined ? [] : [ends[guide.incident]]),
     ...(guide.isAcknowledgeable === true

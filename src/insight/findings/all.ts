@@ -26,8 +26,7 @@ import { webhookFault, webhookStranded } from './webhooks.ts';
 export const checkFailed = defineFinding<{ readonly check: string; readonly error: string }>({
   kind: 'check_failed',
   condition: 'A check of doctor could not run, so its findings are unknown.',
-  severity: 'warning',
-  category: 'service',
+  rank: { severity: 'warning', category: 'service' },
   fix: 'Run doctor again. If it persists, report it with this message.',
   command: 'ductile doctor',
   describe: ({ check, error }) => ({

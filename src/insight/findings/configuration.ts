@@ -19,8 +19,7 @@ import type { InstallationRow } from '../../package/types.ts';
 export const configChanged = defineFinding({
   kind: 'config_changed',
   condition: 'The configuration files differ from those that the service has loaded.',
-  severity: 'warning',
-  category: 'integrity',
+  rank: { severity: 'warning', category: 'integrity' },
   fix: 'Check the change, then reload it.',
   command: 'ductile config diff',
   async find(context) {
@@ -70,9 +69,7 @@ interface LockHolder {
 export const lockHeld = defineFinding<LockHolder>({
   kind: 'lock_held',
   condition: 'Another process has the database, with another configuration or without a heartbeat.',
-  severity: 'error',
-  category: 'service',
-  impact: 'everything',
+  rank: { severity: 'error', category: 'service', impact: 'everything' },
   fix: 'Stop the process if it hangs. Then start the service.',
   command: 'ductile system status',
   async find(context) {

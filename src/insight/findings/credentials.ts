@@ -31,9 +31,7 @@ const KEY_FIX = 'Give the service the key that sealed them, or set them again.';
 export const credentialKeyMissing = defineFinding<MissingKey | Incident>({
   kind: 'credential_key_missing',
   condition: 'Credentials or webhooks are sealed with a key that the service does not have.',
-  severity: 'error',
-  category: 'credentials',
-  repair: 'secret',
+  rank: { severity: 'error', category: 'credentials', repair: 'secret' },
   fix: KEY_FIX,
   command: 'ductile credential list',
   incident: 'found',
@@ -46,7 +44,7 @@ export const credentialKeyMissing = defineFinding<MissingKey | Incident>({
   describe(missing) {
     if ('openedAt' in missing) {
       const commands = ['ductile credential list'];
-      return describeRecorded(missing, { severity: 'error', fix: KEY_FIX, commands });
+      return describeRecorded(missing, { fix: KEY_FIX, commands });
     }
     const { keyId, credentials, webhooks } = missing;
     return {
@@ -66,8 +64,7 @@ export const credentialKeyMissing = defineFinding<MissingKey | Incident>({
 export const payloadKeyMissing = defineFinding<MissingKey>({
   kind: 'payload_key_missing',
   condition: 'Only masked payloads of old signals are sealed with a missing key.',
-  severity: 'info',
-  category: 'credentials',
+  rank: { severity: 'info', category: 'credentials' },
   fix: 'Put the key back to replay these signals.',
   command: 'ductile credential list',
   find: async (context) => (await readMissingKeys(context)).filter((missing) => !isUsed(missing)),
@@ -155,9 +152,7 @@ interface MissingCredential {
 export const credentialMissing = defineFinding<MissingCredential>({
   kind: 'credential_missing',
   condition: 'A plugin or a webhook needs a credential that is missing or has expired.',
-  severity: 'error',
-  category: 'credentials',
-  repair: 'secret',
+  rank: { severity: 'error', category: 'credentials', repair: 'secret' },
   fix: 'Set the credential. The next attempt uses it.',
   command: 'ductile credential set NAME',
   incident: 'found',

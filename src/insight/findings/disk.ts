@@ -13,9 +13,7 @@ interface DiskSpace {
 export const diskFull = defineFinding<DiskSpace>({
   kind: 'disk_full',
   condition: 'The disk of a SQLite ledger has less than 5 % or 2 GiB free, whichever is less.',
-  severity: 'error',
-  category: 'state',
-  impact: 'everything',
+  rank: { severity: 'error', category: 'state', impact: 'everything' },
   fix:
     'Free space on the disk. Work continues by itself when there is room. ' +
     'Pruning history makes room inside the database; it does not make the file smaller.',

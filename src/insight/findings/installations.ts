@@ -17,9 +17,7 @@ interface PackageWatch {
 export const installationUnmatched = defineFinding({
   kind: 'installation_unmatched',
   condition: 'The plugin of a package runs, and never emits the event that its routes wait for.',
-  severity: 'warning',
-  category: 'packages',
-  impact: 'item',
+  rank: { severity: 'warning', category: 'packages', impact: 'item' },
   fix:
     'Check what the package watches, such as its folder, pattern or address. ' +
     'Then correct that value in the JSON after `--with`.',
@@ -87,8 +85,7 @@ async function checkWatch(
 export const packageInactive = defineFinding<Pick<InstallationRow, 'slug' | 'lastError'>>({
   kind: 'package_inactive',
   condition: 'A package is installed, and its parts could not be added to the configuration.',
-  severity: 'error',
-  category: 'packages',
+  rank: { severity: 'error', category: 'packages' },
   fix: 'Fix what the message names, then enable the package.',
   command: 'ductile package enable PACKAGE',
   describe: ({ slug, lastError }) => ({

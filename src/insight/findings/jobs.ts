@@ -17,9 +17,7 @@ export const jobDead = defineFinding({
   kind: 'job_dead',
   condition:
     'A job failed for good in the last 7 days and was not retried. Jobs of a run count with the run.',
-  severity: 'error',
-  category: 'jobs',
-  impact: 'item',
+  rank: { severity: 'error', category: 'jobs', impact: 'item' },
   fix: 'Fix the cause, then retry. Acknowledge the finding if the work is no longer needed.',
   command: 'ductile job retry JOB',
   incident: 'found',
@@ -83,9 +81,7 @@ export const jobOverlong = defineFinding<OverlongJobs>({
   kind: 'job_overlong',
   condition:
     'A job has run for over a minute, and 5 times as long as 95 % of the last attempts of its command.',
-  severity: 'warning',
-  category: 'jobs',
-  impact: 'item',
+  rank: { severity: 'warning', category: 'jobs', impact: 'item' },
   fix: 'Cancel the job if it hangs. Jobs that wait for its key or slot start then.',
   command: 'ductile job cancel JOB',
   incident: 'found',
@@ -176,9 +172,7 @@ export const crashLoop = defineFinding({
   kind: 'crash_loop',
   condition:
     'The service crashed 3 times within an hour while the same job was running, and the job is not over.',
-  severity: 'error',
-  category: 'service',
-  impact: 'everything',
+  rank: { severity: 'error', category: 'service', impact: 'everything' },
   fix:
     'Cancel the job, or disable its plugin. Repeat the command if the service is away for a moment. ' +
     'Then find out what it does to the service, such as using all of its memory.',

@@ -21,9 +21,7 @@ type FileTokens = Config['api']['auth']['tokens'];
 export const callRefused = defineFinding({
   kind: 'call_refused',
   condition: 'In the last hour, a token lacked a scope or was not valid.',
-  severity: 'warning',
-  category: 'security',
-  impact: 'item',
+  rank: { severity: 'warning', category: 'security', impact: 'item' },
   fix: 'Give the caller a valid token.',
   command: 'ductile token create NAME --scopes SCOPE',
   isAcknowledgeable: true,
@@ -96,8 +94,7 @@ export const workSuppressed = defineFinding({
   kind: 'work_suppressed',
   condition:
     'Within an hour, a dedupe key dropped requests with 3 different payloads, so it is too wide.',
-  severity: 'warning',
-  category: 'jobs',
+  rank: { severity: 'warning', category: 'jobs' },
   fix:
     'Make the key different for different work, for example with an id from the payload, ' +
     'or send it without a key. Then send the dropped work again, and acknowledge this.',

@@ -8,7 +8,7 @@ import {
   type FindingDefinition,
   type FindingGuide,
 } from '../define-finding.service.ts';
-import { findingId, type LiveFinding, type Severity } from '../finding.ts';
+import { findingId, type LiveFinding, severities } from '../finding.ts';
 import type { Incident, IncidentDraft } from '../types.ts';
 
 interface ObservedParts<Event> extends FindingGuide {
@@ -39,7 +39,8 @@ function defineObserved<Event>({
           incident.lastSeenAt > (context.acknowledged?.get(findingId(incident)) ?? ''),
       );
     },
-    describe: (incident) => describeRecorded(incident, { ...guide, commands: commands(incident) }),
+    describe: (incident) =>
+      describeRecorded(incident, { fix: guide.fix, commands: commands(incident) }),
   });
   return {
     ...definition,
@@ -53,16 +54,17 @@ function defineObserved<Event>({
 /** Describes an incident by the parts in its detail. The others are those of its kind. */
 export function describeRecorded(
   { id, kind, key, openedAt, count, detail }: Incident,
-  defaults: Pick<LiveFinding, 'severity' | 'fix' | 'commands'>,
+  defaults: Pick<LiveFinding, 'fix' | 'commands'>,
 ) {
   const stored = parseStoredJson(detail);
   const parts = isObject(stored) ? stored : {};
   const text = (name: string): string | undefined =>
     typeof parts[name] === 'string' ? parts[name] : undefined;
+  const severity = severities.find((one) => one === text('severity'));
   const times = count === 1 ? 'once' : `${count} times`;
   return {
     key,
-    severity: (text('severity') as Severity | undefined) ?? defaults.severity,
+    ...(severity === undefined ? {} : { severity }),
     message: text('message') ?? `${kind} of ${key}`,
     evidence: text('evidence') ?? `${text('error') ?? `seen ${times}`} (incident ${id})`,
     fix: text('fix') ?? defaults.fix,
@@ -89,9 +91,7 @@ interface FailingCommand {
 export const failureStreak = defineObserved<FailingCommand>({
   kind: 'failure_streak',
   condition: 'The last 5 jobs of a command or more failed for good.',
-  severity: 'error',
-  category: 'jobs',
-  impact: 'part',
+  rank: { severity: 'error', category: 'jobs', impact: 'part' },
   fix: 'Fix the cause that the error names. The next success closes it, or acknowledge it.',
   command: 'ductile why JOB',
   incident: 'success',
@@ -115,9 +115,7 @@ export const scheduleOverdue = defineObserved<Pick<DueSchedule, 'plugin' | 'sche
     kind: 'schedule_overdue',
     condition:
       'A schedule was due 2 minutes ago and has neither started its job nor skipped that time.',
-    severity: 'warning',
-    category: 'schedules',
-    impact: 'part',
+    rank: { severity: 'warning', category: 'schedules', impact: 'part' },
     fix: 'Find out what keeps it from firing.',
     command: 'ductile why PLUGIN/SCHEDULE',
     incident: 'found',
@@ -143,9 +141,7 @@ interface StalledQueue {
 export const queueStalled = defineObserved<StalledQueue>({
   kind: 'queue_stalled',
   condition: 'Jobs have been ready for 5 minutes, workers are free, and none has started.',
-  severity: 'error',
-  category: 'service',
-  impact: 'everything',
+  rank: { severity: 'error', category: 'service', impact: 'everything' },
   fix: 'Find out what the ready jobs wait for.',
   command: 'ductile queue list',
   incident: 'found',
@@ -164,9 +160,7 @@ export const queueStalled = defineObserved<StalledQueue>({
 export const poisonJob = defineObserved<{ readonly job: CommandJob; readonly crashes: number }>({
   kind: 'poison_job',
   condition: 'In the last hour, a job died because the service crashed each time it ran.',
-  severity: 'error',
-  category: 'jobs',
-  impact: 'item',
+  rank: { severity: 'error', category: 'jobs', impact: 'item' },
   fix: 'Find out what the job does to the service before you retry it. Then acknowledge it.',
   command: 'ductile why JOB',
   incident: 'quiet',
@@ -188,9 +182,7 @@ export const hopsLimit = defineObserved<{ readonly job: CommandJob; readonly hop
   kind: 'hops_limit',
   condition:
     'In the last hour, events caused each other more than `service.max_hops` times, as routes in a circle do.',
-  severity: 'warning',
-  category: 'routes',
-  impact: 'part',
+  rank: { severity: 'warning', category: 'routes', impact: 'part' },
   fix: 'Break the circle of routes that leads back to the plugin. Then acknowledge it.',
   command: 'ductile job tree JOB',
   incident: 'quiet',
@@ -211,9 +203,7 @@ export const hopsLimit = defineObserved<{ readonly job: CommandJob; readonly hop
 export const ledgerDamaged = defineObserved<readonly string[]>({
   kind: 'ledger_damaged',
   condition: 'An index of the database does not match its table.',
-  severity: 'error',
-  category: 'state',
-  impact: 'everything',
+  rank: { severity: 'error', category: 'state', impact: 'everything' },
   fix: 'Stop the service. Then restore a backup with `ductile system restore`, or rebuild the indexes with `reindex`.',
   command: 'ductile system check',
   incident: 'found',

@@ -25,9 +25,7 @@ interface PausedPart {
 export const partPaused = defineFinding<PausedPart>({
   kind: 'paused',
   condition: 'An operator paused, disabled or suspended a part, or the whole service.',
-  severity: 'info',
-  category: 'service',
-  repair: 'switch',
+  rank: { severity: 'info', category: 'service', repair: 'switch' },
   fix: 'Resume it when the reason for the pause is gone.',
   command: 'ductile system resume',
   async find(context) {

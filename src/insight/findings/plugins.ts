@@ -8,7 +8,7 @@ import type { BreakerRow } from '../../schedule/breaker.ts';
 import { defineFinding, listOpenIncidents, showText } from '../define-finding.service.ts';
 import type { Incident } from '../types.ts';
 
-export interface UnloadedPlugin {
+interface UnloadedPlugin {
   readonly plugin: string;
   /** Undefined in a tenant's ledger: the reason can name files of the machine. */
   readonly reason: string | undefined;
@@ -18,9 +18,7 @@ export interface UnloadedPlugin {
 export const pluginNotLoaded = defineFinding<UnloadedPlugin>({
   kind: 'plugin_not_loaded',
   condition: 'An enabled plugin could not be loaded, and its jobs wait.',
-  severity: 'error',
-  category: 'plugins',
-  repair: 'plugin',
+  rank: { severity: 'error', category: 'plugins', repair: 'plugin' },
   fix: 'Fix what the evidence names, then reload the configuration.',
   command: 'ductile config check',
   incident: 'found',
@@ -61,9 +59,7 @@ function listRepairs(plugin: string, catalog: UnloadedPlugin['catalog']): string
 export const pluginNotSetUp = defineFinding<PluginHealth>({
   kind: 'plugin_not_set_up',
   condition: 'The setup (`init`) of a plugin failed, and its jobs wait.',
-  severity: 'error',
-  category: 'plugins',
-  repair: 'plugin',
+  rank: { severity: 'error', category: 'plugins', repair: 'plugin' },
   fix: 'Fix the cause, then run the init again. The jobs that wait start when it has succeeded.',
   command: 'ductile plugin init PLUGIN',
   incident: 'found',
@@ -92,8 +88,7 @@ export const pluginNotSetUp = defineFinding<PluginHealth>({
 export const pluginNotReloaded = defineFinding<Incident>({
   kind: 'plugin_not_reloaded',
   condition: 'The service started without a plugin that could be loaded now.',
-  severity: 'error',
-  category: 'plugins',
+  rank: { severity: 'error', category: 'plugins' },
   fix: 'Reload the configuration.',
   command: 'ductile system reload',
   async find(context) {
@@ -131,8 +126,7 @@ interface OpenBreaker {
 export const breakerOpen = defineFinding<OpenBreaker>({
   kind: 'breaker_open',
   condition: 'A command failed so often in a row that its schedules are held back.',
-  severity: 'error',
-  category: 'plugins',
+  rank: { severity: 'error', category: 'plugins' },
   fix: `${BREAKER_FIX} Then close the breaker, or wait: after its reset time it lets one job through.`,
   command: 'ductile system reset PLUGIN',
   incident: 'found',

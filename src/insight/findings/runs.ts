@@ -10,9 +10,7 @@ import { describeUsual, overlongAfterMs, toUsualDuration } from '../usual-durati
 export const runHalted = defineFinding({
   kind: 'run_halted',
   condition: 'A run halted in the last 7 days at a step that failed, and was not revived.',
-  severity: 'error',
-  category: 'pipelines',
-  impact: 'item',
+  rank: { severity: 'error', category: 'pipelines', impact: 'item' },
   fix: 'Fix the cause, then revive the run. It continues at the step that failed.',
   command: 'ductile run revive RUN',
   incident: 'found',
@@ -33,7 +31,7 @@ export const runHalted = defineFinding({
     const { id = '', haltedAtStep = null } = halted[0] ?? {};
     const count = halted.length;
     const runs = count === 1 ? 'A run' : `${count} runs`;
-    const where = haltedAtStep === null ? 'its start' : `the step ${haltedAtStep}`;
+    const where = haltedAtStep ?? 'its start';
     return {
       key: pipeline,
       message: `${runs} of the pipeline ${pipeline} halted${count === 1 ? ` at ${where}` : ''}.`,
@@ -51,9 +49,7 @@ export const keyHeld = defineFinding({
   kind: 'key_held',
   condition:
     'A run holds a concurrency key far longer than its pipeline takes, and others wait for it.',
-  severity: 'warning',
-  category: 'pipelines',
-  impact: 'part',
+  rank: { severity: 'warning', category: 'pipelines', impact: 'part' },
   fix: 'Find out what the run waits for. Cancel it if its work is no longer needed; the next run starts then.',
   command: 'ductile run cancel RUN',
   async find(context) {
@@ -136,9 +132,7 @@ type WaitingApprovals =
 export const approvalWaiting = defineFinding<WaitingApprovals>({
   kind: 'approval_waiting',
   condition: 'A run or a directive waits for a person to decide.',
-  severity: 'warning',
-  category: 'approvals',
-  impact: 'item',
+  rank: { severity: 'warning', category: 'approvals', impact: 'item' },
   fix: 'Approve or reject it. The run continues after that.',
   command: 'ductile run approve RUN STEP',
   incident: 'found',

@@ -9,8 +9,7 @@ export const QUIET_FIX = 'Move the schedule out of its quiet hours, or change th
 export const scheduleNeverFires = defineFinding<ScheduleRow>({
   kind: 'schedule_never_fires',
   condition: 'A schedule is invalid, or has never fired and has no due time ahead.',
-  severity: 'warning',
-  category: 'schedules',
+  rank: { severity: 'warning', category: 'schedules' },
   fix: 'Correct the schedule in the configuration, then reload it.',
   command: 'ductile schedule preview',
   find: async (context) => (await listIdle(context)).filter(neverFires),
@@ -60,8 +59,7 @@ function describeInvalid(reason: string | null): string {
 export const scheduleAlwaysSkipped = defineFinding<ScheduleRow>({
   kind: 'schedule_always_skipped',
   condition: 'The last 3 due times of a schedule or more passed without a job.',
-  severity: 'warning',
-  category: 'schedules',
+  rank: { severity: 'warning', category: 'schedules' },
   fix: 'Find out why.',
   command: 'ductile why PLUGIN/SCHEDULE',
   find: async (context) =>
@@ -158,8 +156,7 @@ export function describeSkip(reason: string): string {
 export const scheduleRedefined = defineFinding<Pick<ScheduleRow, 'plugin' | 'scheduleId'>>({
   kind: 'schedule_redefined',
   condition: 'A host that loaded its configuration later defines the same schedule differently.',
-  severity: 'warning',
-  category: 'schedules',
+  rank: { severity: 'warning', category: 'schedules' },
   fix: 'Give all hosts the same configuration, then reload it.',
   isHold: true,
   command: 'ductile system reload',

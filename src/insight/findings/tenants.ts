@@ -8,8 +8,7 @@ interface ClosedTenant {
 export const tenantClosed = defineFinding<ClosedTenant>({
   kind: 'tenant_closed',
   condition: 'The ledger of a tenant does not open.',
-  severity: 'error',
-  category: 'state',
+  rank: { severity: 'error', category: 'state' },
   fix: 'Ductile tries it again by itself; `ductile system migrate` tries it at once.',
   command: 'ductile tenant show TENANT',
   describe: ({ slug, schemaError }) => ({

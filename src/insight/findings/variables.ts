@@ -14,8 +14,7 @@ export const pluginEnvMissing = defineFinding({
   kind: 'plugin_env_missing',
   condition:
     'The last failure of a command names an environment variable that Ductile does not pass on.',
-  severity: 'error',
-  category: 'plugins',
+  rank: { severity: 'error', category: 'plugins' },
   fix: 'Add the variable to service.plugin_env_passthrough, reload, and set it for the service.',
   command: 'ductile config set service.plugin_env_passthrough',
   incident: 'found',

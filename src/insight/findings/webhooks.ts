@@ -10,8 +10,7 @@ interface WebhookFault {
 export const webhookFault = defineFinding<WebhookFault>({
   kind: 'webhook_fault',
   condition: 'The settings of a webhook are invalid, so it refuses every delivery.',
-  severity: 'error',
-  category: 'webhooks',
+  rank: { severity: 'error', category: 'webhooks' },
   fix: 'Correct the settings of the webhook.',
   command: 'ductile webhook show WEBHOOK',
   describe: ({ id, fault }) => ({
@@ -34,8 +33,7 @@ export const webhookStranded = defineFinding<StrandedWebhook>({
   kind: 'webhook_stranded',
   condition:
     'The target of a webhook is not in the active configuration, so it refuses every delivery.',
-  severity: 'error',
-  category: 'webhooks',
+  rank: { severity: 'error', category: 'webhooks' },
   fix: 'Put the target back into the configuration and reload it, or edit the webhook.',
   command: 'ductile webhook show WEBHOOK',
   describe: ({ id, reason }) => ({

@@ -11,14 +11,14 @@ import {
   type ProgressFacts,
 } from '../usual-duration.service.ts';
 import type { PluginHealth } from '../../job/types.ts';
-import type { PluginSwitch } from '../../job/types.ts';
 import type { DependencyHolder, QueuePosition, RunningJob } from '../../job/types.ts';
 import { findCredentials } from '../../base/credential-ref.ts';
 import { readKeyIds } from '../../access/vault.service.ts';
-import { locateKeyFile } from '../findings/credentials.ts';
+import type { LiveFinding } from '../finding.ts';
+import { credentialKeyMissing, credentialMissing, locateKeyFile } from '../findings/credentials.ts';
 import { readLastRecord } from '../findings/jobs.ts';
-import { type DirectiveAuthor, readSystemPause } from '../findings/paused.ts';
-import type { UnloadedPlugin } from '../findings/plugins.ts';
+import { type DirectiveAuthor, partPaused, readSystemPause } from '../findings/paused.ts';
+import { pluginNotLoaded } from '../findings/plugins.ts';
 import type { OriginLink } from './explanation.ts';
 
 /** The facts that can hold back everything in a ledger. */
@@ -43,7 +43,8 @@ export interface PluginFacts {
   readonly state: 'loaded' | 'disabled' | 'dormant' | 'broken' | 'unknown';
   /** A live process of some host has loaded it. */
   readonly isKnown: boolean;
-  readonly switchedOff: PluginSwitch | undefined;
+  /** Findings that hold it back: it is disabled or didn't load, or its credentials are missing. */
+  readonly holds: readonly LiveFinding[];
   /** Its init. Undefined if it has none, or if that succeeded. */
   readonly init: PluginHealth | undefined;
   /** Undefined without a limit. */
@@ -51,20 +52,6 @@ export interface PluginFacts {
   /** Several of its jobs may run at a time. */
   readonly isConcurrencySafe?: boolean | undefined;
   readonly runnerGraceMs: number;
-  /** Credentials of its configuration that this process can't open or find. */
-  readonly credentials?: readonly CredentialFault[] | undefined;
-  /** The file for credential keys. Undefined for a tenant. */
-  readonly keyFile?: string | undefined;
-  /** Why it didn't load. Undefined if it did. */
-  readonly unloaded?: UnloadedPlugin | undefined;
-}
-
-/** A credential that a plugin needs and that is missing or can't be opened. */
-export interface CredentialFault {
-  readonly name: string;
-  /** The missing key that sealed it. Undefined if it is missing or has expired. */
-  readonly keyId: string | undefined;
-  readonly expiredAt?: Timestamp | null | undefined;
 }
 
 /** The facts that can hold back a queued job. */
@@ -112,11 +99,11 @@ export async function readPluginFacts(engine: Engine, name: string): Promise<Plu
 export async function readAllPluginFacts(engine: Engine): Promise<(name: string) => PluginFacts> {
   const { ledger, catalog, config } = engine;
   const { reapAfterMs, runnerGraceMs } = config.service;
-  const [switches, health, live, faultsOf] = await Promise.all([
+  const [switches, health, live, findCredentialHolds] = await Promise.all([
     ledger.plugins.listDisabled(),
     ledger.plugins.listHealth(),
     ledger.processes.listLivePlugins(reapAfterMs),
-    readCredentialFaults(engine),
+    readCredentialHolds(engine),
   ]);
   const known = new Set(live);
   const isRoot = engine.tenant === undefined;
@@ -125,50 +112,63 @@ export async function readAllPluginFacts(engine: Engine): Promise<(name: string)
     const init = health.find(
       (row) => row.plugin === name && row.kind === 'init' && row.fingerprint === plugin?.identity,
     );
+    const reason = catalog.unloaded.get(name);
     const most = plugin === undefined ? Infinity : toClaimable(plugin, config).parallelism;
     return {
       name,
       state: findPluginState(name, { catalog }),
       isKnown: known.has(name),
-      switchedOff: switches.find((one) => one.plugin === name),
+      holds: [
+        ...findCredentialHolds(name),
+        ...switches
+          .filter((one) => one.plugin === name)
+          .map(({ changedBy: actor, changedAt: at }) =>
+            partPaused.describe({ noun: 'plugin', name, author: { actor, at } }),
+          ),
+        ...(reason === undefined || known.has(name)
+          ? []
+          : [
+              pluginNotLoaded.describe({
+                plugin: name,
+                reason: isRoot ? reason : undefined,
+                catalog,
+              }),
+            ]),
+      ],
       init: init?.status === 'healthy' ? undefined : init,
       parallelism: Number.isFinite(most) ? most : undefined,
       isConcurrencySafe: plugin?.manifest.concurrencySafe,
       runnerGraceMs,
-      credentials: faultsOf(name),
-      keyFile: isRoot ? locateKeyFile(config) : undefined,
-      unloaded: findUnloaded(name, catalog, isRoot),
     };
   };
 }
 
 /** Reads which credentials of plugins are missing, or sealed with a key that isn't here. */
-async function readCredentialFaults(
-  engine: Engine,
-): Promise<(plugin: string) => CredentialFault[]> {
-  const rows = new Map((await engine.ledger.credentials.list()).map((row) => [row.name, row]));
+async function readCredentialHolds(engine: Engine): Promise<(plugin: string) => LiveFinding[]> {
+  const { ledger, config, tenant } = engine;
+  const rows = new Map((await ledger.credentials.list()).map((row) => [row.name, row]));
   const keys = new Set(readKeyIds(engine));
+  const file = tenant === undefined ? locateKeyFile(config) : undefined;
   return (plugin) => {
-    const used = findCredentials(engine.config.plugins[plugin]?.config ?? {});
-    return [...new Set(used.map(({ name }) => name))].flatMap((name): CredentialFault[] => {
-      const row = rows.get(name);
-      if (row === undefined || row.isExpired) {
-        return [{ name, keyId: undefined, expiredAt: row?.expiresAt }];
-      }
-      return keys.has(row.keyId) ? [] : [{ name, keyId: row.keyId }];
-    });
+    const used = findCredentials(config.plugins[plugin]?.config ?? {});
+    const names = [...new Set(used.map(({ name }) => name))];
+    const good = names.flatMap((name) => rows.get(name) ?? []).filter((row) => !row.isExpired);
+    const missing = names.filter((name) => !good.some((row) => row.name === name));
+    const unopened = Map.groupBy(
+      good.filter(({ keyId }) => !keys.has(keyId)),
+      ({ keyId }) => keyId,
+    );
+    return [
+      ...missing.map((name) => {
+        const expiredAt = rows.get(name)?.expiresAt ?? null;
+        return credentialMissing.describe({ name, usedBy: [`plugin ${plugin}`], expiredAt });
+      }),
+      ...[...unopened].map(([keyId, sealed]) => {
+        const credentials = sealed.map(({ name }) => name);
+        return credentialKeyMissing.describe({ keyId, credentials, webhooks: [], file });
+      }),
+    ];
   };
-}
-
-function findUnloaded(
-  plugin: string,
-  catalog: Engine['catalog'],
-  isRoot: boolean,
-): UnloadedPlugin | undefined {
-  const reason = catalog.unloaded.get(plugin);
-  return reason === undefined
-    ? undefined
-    : { plugin, reason: isRoot ? reason : undefined, catalog };
 }
 
 function findPluginState(name: string, { catalog }: Pick<Engine, 'catalog'>): PluginFacts['state'] {

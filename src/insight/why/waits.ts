@@ -11,7 +11,6 @@ import {
 } from './explanation.ts';
 import { sortByAge, type PluginFacts, type ServiceFacts, type WaitFacts } from './facts.ts';
 import { repairOrder } from '../finding.ts';
-import { credentialKeyMissing, credentialMissing } from '../findings/credentials.ts';
 import { partPaused } from '../findings/paused.ts';
 import { pluginNotLoaded, pluginNotSetUp } from '../findings/plugins.ts';
 import { toFindingCause } from './finding.ts';
@@ -99,15 +98,9 @@ export function listPluginCauses(
   plugin: PluginFacts,
   job?: Pick<Job, 'command'>,
 ): ExplanationCause[] {
-  const { name, state, isKnown, switchedOff, init, runnerGraceMs, unloaded } = plugin;
-  const causes = listCredentialCauses(plugin);
-  if (switchedOff !== undefined) {
-    const author = { actor: switchedOff.changedBy, at: switchedOff.changedAt };
-    causes.push(toFindingCause(partPaused.describe({ noun: 'plugin', name, author })));
-  }
-  if (!isKnown && unloaded !== undefined) {
-    causes.push(toFindingCause(pluginNotLoaded.describe(unloaded)));
-  } else if (!isKnown) {
+  const { name, state, isKnown, holds, init, runnerGraceMs } = plugin;
+  const causes = holds.map(toFindingCause);
+  if (!isKnown && !holds.some(({ kind }) => kind === pluginNotLoaded.kind)) {
     causes.push({
       repair: 'plugin',
       fact: `no running process knows the plugin ${name}`,
@@ -119,35 +112,6 @@ export function listPluginCauses(
   const isMaintenance = job !== undefined && ['init', 'health'].includes(job.command);
   if (init !== undefined && !isMaintenance) causes.push(describeInit(init));
   return causes;
-}
-
-function listCredentialCauses({
-  name,
-  credentials = [],
-  keyFile: file,
-}: PluginFacts): ExplanationCause[] {
-  const missing = credentials.filter(({ keyId }) => keyId === undefined);
-  const sealed = Map.groupBy(
-    credentials.filter(({ keyId }) => keyId !== undefined),
-    ({ keyId = '' }) => keyId,
-  );
-  return [
-    ...missing.map((fault) =>
-      credentialMissing.describe({
-        name: fault.name,
-        usedBy: [`plugin ${name}`],
-        expiredAt: fault.expiredAt ?? null,
-      }),
-    ),
-    ...[...sealed].map(([keyId, faults]) =>
-      credentialKeyMissing.describe({
-        keyId,
-        credentials: faults.map((fault) => fault.name),
-        webhooks: [],
-        file,
-      }),
-    ),
-  ].map(toFindingCause);
 }
 
 const stateFacts: Readonly<Record<PluginFacts['state'], string>> = {
