@@ -29,9 +29,9 @@ export interface CheckContext {
 export interface FindingGuide {
   /** A stable name, such as `run_halted`. */
   readonly kind: string;
-  /** What is reported, as a sentence. */
+  /** The problem that is reported, as a sentence. */
   readonly condition: string;
-  /** Where it is listed among others. Its evidence can change that. */
+  /** Its place among others. The evidence can change it. */
   readonly rank: Pick<LiveFinding, 'severity' | 'category' | 'impact' | 'repair'>;
   /** The remedy, as a sentence. */
   readonly fix: string;
@@ -54,7 +54,7 @@ export interface FindingGuide {
 type FindingDescription = Omit<LiveFinding, 'kind' | 'severity' | 'category' | 'fix'> &
   Partial<Pick<LiveFinding, 'severity' | 'category' | 'fix'>>;
 
-interface FindingParts<Evidence> extends FindingGuide {
+interface FindingDraft<Evidence> extends FindingGuide {
   /**
    * Finds the problem on a ledger. It costs a bounded number of index-backed reads, because the
    * incident watcher runs it every few seconds. Without it, other features have the evidence.
@@ -75,7 +75,7 @@ export function defineFinding<Evidence>({
   find,
   describe: describeParts,
   ...guide
-}: FindingParts<Evidence>): FindingDefinition<Evidence> {
+}: FindingDraft<Evidence>): FindingDefinition<Evidence> {
   const { kind, rank, fix } = guide;
   const common = { kind, ...rank, fix };
   const describe = (evidence: Evidence): LiveFinding => ({ ...common, ...describeParts(evidence) });

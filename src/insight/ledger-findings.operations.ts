@@ -99,15 +99,8 @@ export function toLiveSubject(engine: Context['engine'], isRoot: boolean): LiveS
 }
 
 /** Runs the checks of `src/insight/findings`. */
-async function readLiveFindings({
-  ledger,
-  config,
-  catalog,
-  keyIds,
-  isRoot,
-}: LiveSubject): Promise<LiveFinding[]> {
-  const now = await ledger.now();
-  return await findLiveFindings({ ledger, config, catalog, keyIds, isRoot, now });
+async function readLiveFindings(subject: LiveSubject): Promise<LiveFinding[]> {
+  return await findLiveFindings({ ...subject, now: await subject.ledger.now() });
 }
 
 /** Runs the checks for the ledger of an engine. */

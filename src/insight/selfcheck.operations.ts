@@ -138,7 +138,13 @@ const selfChecks: Readonly<Record<string, SelfCheck>> = {
     return { status: 'ok', detail: `there are ${rows.length}, ${how}${ids}` };
   },
 
-  plugins: (context) => findAll('warn', context, pluginNotLoaded),
+  plugins({ engine: { catalog } }) {
+    const names = [...new Set(catalog.problems.map(({ plugin }) => plugin))];
+    const found = names.map((plugin) =>
+      pluginNotLoaded.describe({ plugin, catalog, isRoot: true }),
+    );
+    return Promise.resolve(report('warn', found));
+  },
 
   async installations({ engine: { ledger } }) {
     const rows = await ledger.installations.list({});

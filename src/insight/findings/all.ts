@@ -1,5 +1,8 @@
-import { type CheckContext, defineFinding, type FindingGuide } from '../define-finding.service.ts';
-import type { LiveFinding } from '../finding.ts';
+import {
+  defineFinding,
+  type FindingDefinition,
+  type FindingGuide,
+} from '../define-finding.service.ts';
 import { configChanged, lockHeld } from './configuration.ts';
 import { credentialKeyMissing, credentialMissing, payloadKeyMissing } from './credentials.ts';
 import { diskFull } from './disk.ts';
@@ -38,9 +41,7 @@ export const checkFailed = defineFinding<{ readonly check: string; readonly erro
 });
 
 /** A definition, without the type of its evidence. */
-export interface ListedFinding extends FindingGuide {
-  readonly check: (context: CheckContext) => Promise<LiveFinding[]>;
-}
+export type ListedFinding = Omit<FindingDefinition<never>, 'describe'>;
 
 /**
  * Every finding. Add a definition here, and `doctor`, `why`, incidents, the dashboard and the

@@ -11,10 +11,11 @@ import {
 import { findingId, type LiveFinding, severities } from '../finding.ts';
 import type { Incident, IncidentDraft } from '../types.ts';
 
-interface ObservedParts<Event> extends FindingGuide {
+interface ObservedDraft<Event> extends FindingGuide {
   /** Returns the object, the message and the figures of an incident. */
-  readonly draft: (event: Event) => { readonly key: string; readonly detail: JsonObject };
-  readonly commands: (incident: Pick<Incident, 'id' | 'key'>) => string[];
+  readonly draft: (event: Event) => readonly [key: string, message: string, figures: JsonObject];
+  /** The default acknowledges the incident. */
+  readonly commands?: (incident: Pick<Incident, 'id' | 'key'>) => string[];
 }
 
 export interface ObservedFinding<Event> extends FindingDefinition<Incident> {
@@ -25,9 +26,9 @@ export interface ObservedFinding<Event> extends FindingDefinition<Incident> {
 /** Defines a finding whose message is recorded in its incident when it happens. */
 function defineObserved<Event>({
   draft,
-  commands,
+  commands = ({ id }) => [`ductile incident acknowledge ${id}`],
   ...guide
-}: ObservedParts<Event>): ObservedFinding<Event> {
+}: ObservedDraft<Event>): ObservedFinding<Event> {
   const definition = defineFinding<Incident>({
     ...guide,
     isObserved: true,
@@ -45,8 +46,9 @@ function defineObserved<Event>({
   return {
     ...definition,
     draft(event, count = 0, isAlarm = false) {
-      const { key, detail } = draft(event);
-      return { kind: guide.kind, key, count, detail: { fix: guide.fix, ...detail }, isAlarm };
+      const [key, message, figures] = draft(event);
+      const detail = { message, fix: guide.fix, ...figures };
+      return { kind: guide.kind, key, count, detail, isAlarm };
     },
   };
 }
@@ -76,11 +78,11 @@ export function describeRecorded(
   };
 }
 
-const acknowledge = ({ id }: Pick<Incident, 'id'>): string[] => [
-  `ductile incident acknowledge ${id}`,
-];
-
 type CommandJob = Pick<Job, 'id' | 'plugin' | 'command'>;
+
+function nameJob({ id, plugin, command }: CommandJob): JsonObject {
+  return { plugin, command, job_id: id };
+}
 
 interface FailingCommand {
   readonly job: CommandJob;
@@ -96,18 +98,11 @@ export const failureStreak = defineObserved<FailingCommand>({
   command: 'ductile why JOB',
   incident: 'success',
   isAcknowledgeable: true,
-  commands: acknowledge,
-  draft: ({ job: { id, plugin, command }, failures, error }) => ({
-    key: `${plugin}/${command}`,
-    detail: {
-      message: `The last ${failures} jobs of ${plugin} ${command} failed.`,
-      plugin,
-      command,
-      failures,
-      job_id: id,
-      error,
-    },
-  }),
+  draft: ({ job, failures, error }) => [
+    `${job.plugin}/${job.command}`,
+    `The last ${failures} jobs of ${job.plugin} ${job.command} failed.`,
+    { ...nameJob(job), failures, error },
+  ],
 });
 
 export const scheduleOverdue = defineObserved<Pick<DueSchedule, 'plugin' | 'scheduleId' | 'dueAt'>>(
@@ -120,15 +115,11 @@ export const scheduleOverdue = defineObserved<Pick<DueSchedule, 'plugin' | 'sche
     command: 'ductile why PLUGIN/SCHEDULE',
     incident: 'found',
     commands: ({ key }) => [`ductile why ${key}`],
-    draft: ({ plugin, scheduleId, dueAt }) => ({
-      key: `${plugin}/${scheduleId}`,
-      detail: {
-        message: `The schedule ${plugin}/${scheduleId} was due and has not fired.`,
-        plugin,
-        schedule_id: scheduleId,
-        due_at: dueAt,
-      },
-    }),
+    draft: ({ plugin, scheduleId, dueAt }) => [
+      `${plugin}/${scheduleId}`,
+      `The schedule ${plugin}/${scheduleId} was due and has not fired.`,
+      { plugin, schedule_id: scheduleId, due_at: dueAt },
+    ],
   },
 );
 
@@ -146,15 +137,11 @@ export const queueStalled = defineObserved<StalledQueue>({
   command: 'ductile queue list',
   incident: 'found',
   commands: () => ['ductile queue', 'ductile system status'],
-  draft: ({ since, plugins, running }) => ({
-    key: 'queue',
-    detail: {
-      message: 'Jobs are ready, and none has started for a while.',
-      since,
-      plugins: [...plugins],
-      running,
-    },
-  }),
+  draft: ({ since, plugins, running }) => [
+    'queue',
+    'Jobs are ready, and none has started for a while.',
+    { since, plugins: [...plugins], running },
+  ],
 });
 
 export const poisonJob = defineObserved<{ readonly job: CommandJob; readonly crashes: number }>({
@@ -165,17 +152,11 @@ export const poisonJob = defineObserved<{ readonly job: CommandJob; readonly cra
   command: 'ductile why JOB',
   incident: 'quiet',
   isAcknowledgeable: true,
-  commands: acknowledge,
-  draft: ({ job: { id, plugin, command }, crashes }) => ({
-    key: `${plugin}/${command}`,
-    detail: {
-      message: `A job of ${plugin} ${command} is dead: the service crashed each time it ran.`,
-      plugin,
-      command,
-      job_id: id,
-      crashes,
-    },
-  }),
+  draft: ({ job, crashes }) => [
+    `${job.plugin}/${job.command}`,
+    `A job of ${job.plugin} ${job.command} is dead: the service crashed each time it ran.`,
+    { ...nameJob(job), crashes },
+  ],
 });
 
 export const hopsLimit = defineObserved<{ readonly job: CommandJob; readonly hops: number }>({
@@ -187,17 +168,11 @@ export const hopsLimit = defineObserved<{ readonly job: CommandJob; readonly hop
   command: 'ductile job tree JOB',
   incident: 'quiet',
   isAcknowledgeable: true,
-  commands: acknowledge,
-  draft: ({ job: { id, plugin, command }, hops }) => ({
-    key: plugin,
-    detail: {
-      message: `Signals of ${plugin} were not routed, because their chain is too long.`,
-      plugin,
-      command,
-      job_id: id,
-      hops,
-    },
-  }),
+  draft: ({ job, hops }) => [
+    job.plugin,
+    `Signals of ${job.plugin} were not routed, because their chain is too long.`,
+    { ...nameJob(job), hops },
+  ],
 });
 
 export const ledgerDamaged = defineObserved<readonly string[]>({
@@ -208,8 +183,9 @@ export const ledgerDamaged = defineObserved<readonly string[]>({
   command: 'ductile system check',
   incident: 'found',
   commands: () => ['ductile system check', 'ductile system restore --help'],
-  draft: (damage) => ({
-    key: 'indexes',
-    detail: { message: 'Indexes of the database do not match their tables.', damage: [...damage] },
-  }),
+  draft: (damage) => [
+    'indexes',
+    'Indexes of the database do not match their tables.',
+    { damage: [...damage] },
+  ],
 });

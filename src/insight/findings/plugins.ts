@@ -2,6 +2,7 @@ import { fromTimestamp, toTimestamp, type Timestamp } from '../../base/clock.ts'
 import { formatDuration } from '../../base/quantity.ts';
 import { maskText } from '../../base/secrets.ts';
 import { quoteShell } from '../../base/text.ts';
+import { sentence } from '../../config/problem.ts';
 import type { PluginHealth } from '../../job/types.ts';
 import type { Catalog } from '../../plugin/catalog.ts';
 import type { BreakerRow } from '../../schedule/breaker.ts';
@@ -10,9 +11,9 @@ import type { Incident } from '../types.ts';
 
 interface UnloadedPlugin {
   readonly plugin: string;
-  /** Undefined in a tenant's ledger: the reason can name files of the machine. */
-  readonly reason: string | undefined;
-  readonly catalog?: Pick<Catalog, 'problems'> | undefined;
+  readonly catalog: Pick<Catalog, 'problems'>;
+  /** False in a tenant's ledger: the reason can name files of the machine. */
+  readonly isRoot: boolean;
 }
 
 export const pluginNotLoaded = defineFinding<UnloadedPlugin>({
@@ -24,19 +25,18 @@ export const pluginNotLoaded = defineFinding<UnloadedPlugin>({
   incident: 'found',
   find: ({ catalog, isRoot }) =>
     Promise.resolve(
-      [...(catalog?.unloaded ?? [])].map(([plugin, reason]) => ({
-        plugin,
-        reason: isRoot ? reason : undefined,
-        catalog,
-      })),
+      catalog === undefined
+        ? []
+        : [...catalog.unloaded.keys()].map((plugin) => ({ plugin, catalog, isRoot })),
     ),
-  describe({ plugin, reason, catalog }) {
+  describe({ plugin, catalog, isRoot }) {
+    const problems = catalog.problems.filter((one) => one.plugin === plugin);
     const common = {
       key: plugin,
       message: `The plugin ${plugin} did not load, and its jobs wait.`,
       detail: { plugin },
     };
-    if (reason === undefined) {
+    if (!isRoot) {
       return {
         ...common,
         evidence: 'the operator of the service can see the reason',
@@ -44,17 +44,18 @@ export const pluginNotLoaded = defineFinding<UnloadedPlugin>({
         commands: [],
       };
     }
-    const commands = [...listRepairs(plugin, catalog), `ductile plugin show ${quoteShell(plugin)}`];
-    return { ...common, evidence: reason, commands };
+    // The files have to be repaired before the reload.
+    const repairs = problems.flatMap(({ hint }) => /^Run: (.+)$/.exec(hint ?? '')?.[1] ?? []);
+    return {
+      ...common,
+      evidence: problems.map(sentence).at(-1) ?? 'the reason is in the log of the service',
+      commands: [
+        [...new Set(repairs), 'ductile system reload'].join(' && '),
+        `ductile plugin show ${quoteShell(plugin)}`,
+      ],
+    };
   },
 });
-
-/** Lists the commands that repair a plugin. The files have to be repaired before the reload. */
-function listRepairs(plugin: string, catalog: UnloadedPlugin['catalog']): string[] {
-  const hints = (catalog?.problems ?? []).filter((one) => one.plugin === plugin);
-  const repairs = hints.flatMap(({ hint }) => /^Run: (.+)$/.exec(hint ?? '')?.[1] ?? []);
-  return [[...new Set(repairs), 'ductile system reload'].join(' && ')];
-}
 
 export const pluginNotSetUp = defineFinding<PluginHealth>({
   kind: 'plugin_not_set_up',

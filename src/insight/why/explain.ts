@@ -294,14 +294,14 @@ async function readFindingExplanation(
   context: Context,
   finding: LiveFinding,
 ): Promise<Explanation> {
-  return explainFinding({ finding, deeper: await explainObject(context, finding) });
+  return explainFinding(finding, await explainObject(context, finding));
 }
 
 async function readIncidentExplanation(context: Context, incident: Incident): Promise<Explanation> {
   const findings = incident.closedAt === null ? await readFindings(context) : [];
   const finding = findings.find((one) => findingId(one) === findingId(incident));
   const deeper = finding === undefined ? undefined : await explainObject(context, finding);
-  return explainIncident(incident, { finding, deeper });
+  return explainIncident(incident, finding, deeper);
 }
 
 /** Reads the findings of `doctor`. A caller without the scope gets none. */
@@ -313,16 +313,8 @@ function isAllowed({ principal }: Context, kind: keyof typeof kindScopes): boole
   return allows(principal.scopes, kindScopes[kind]);
 }
 
-/** The kinds of subjects that a finding is explained by. Another finding would not explain it. */
-const objectKinds: ReadonlySet<string> = new Set([
-  'job',
-  'run',
-  'schedule',
-  'webhook',
-  'signal',
-  'directive',
-  'delivery',
-]);
+/** The kinds of subjects that don't explain a finding. */
+const otherKinds: ReadonlySet<string> = new Set(['incident', 'finding', 'plugin', 'pipeline']);
 
 async function explainObject(
   context: Context,
@@ -331,7 +323,7 @@ async function explainObject(
   if (why === undefined) return undefined;
   try {
     const found = await findSubject(context, why, 'any');
-    return objectKinds.has(found.kind) ? await explainRecord(context, found) : undefined;
+    return otherKinds.has(found.kind) ? undefined : await explainRecord(context, found);
   } catch (error) {
     // The object may be pruned, or the caller may not see it.
     if (error instanceof DuctileError && error.kind.status < 500) return undefined;

@@ -112,11 +112,11 @@ export async function readAllPluginFacts(engine: Engine): Promise<(name: string)
     const init = health.find(
       (row) => row.plugin === name && row.kind === 'init' && row.fingerprint === plugin?.identity,
     );
-    const reason = catalog.unloaded.get(name);
+    const state = findPluginState(name, { catalog });
     const most = plugin === undefined ? Infinity : toClaimable(plugin, config).parallelism;
     return {
       name,
-      state: findPluginState(name, { catalog }),
+      state,
       isKnown: known.has(name),
       holds: [
         ...findCredentialHolds(name),
@@ -125,15 +125,9 @@ export async function readAllPluginFacts(engine: Engine): Promise<(name: string)
           .map(({ changedBy: actor, changedAt: at }) =>
             partPaused.describe({ noun: 'plugin', name, author: { actor, at } }),
           ),
-        ...(reason === undefined || known.has(name)
-          ? []
-          : [
-              pluginNotLoaded.describe({
-                plugin: name,
-                reason: isRoot ? reason : undefined,
-                catalog,
-              }),
-            ]),
+        ...(state === 'broken' && !known.has(name)
+          ? [pluginNotLoaded.describe({ plugin: name, catalog, isRoot })]
+          : []),
       ],
       init: init?.status === 'healthy' ? undefined : init,
       parallelism: Number.isFinite(most) ? most : undefined,

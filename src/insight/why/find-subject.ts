@@ -71,14 +71,10 @@ async function findByPrefix(
 ): Promise<SubjectRecord | undefined> {
   const id = given.toLowerCase();
   const wanted = idKinds.filter((kind) => visible.includes(kind));
-  if (id.length === ID_LENGTH) {
-    const exact = await Promise.all(wanted.map((kind) => idFinders[kind].exact(context, id)));
-    return exact.find((one) => one !== undefined);
-  }
-  const all = await Promise.all(wanted.map((kind) => idFinders[kind].beginning(context, id)));
+  const all = await Promise.all(wanted.map((kind) => listByPrefix(context, kind, id)));
   const found = all.flat();
   const [only] = found;
-  if (found.length <= 1) return only;
+  if (found.length <= 1 || id.length === ID_LENGTH) return only;
   return preferRun(found) ?? refuseAmbiguous(given, found);
 }
 
@@ -114,69 +110,34 @@ function toCandidate(found: SubjectRecord): NamedCandidate {
   return { kind, id: found.name };
 }
 
-interface IdFinder {
-  readonly exact: (context: Context, id: string) => Promise<SubjectRecord | undefined>;
-  readonly beginning: (context: Context, idPrefix: string) => Promise<SubjectRecord[]>;
-}
-
-const idFinders: Readonly<Record<IdKind, IdFinder>> = {
-  job: makeFinder(
-    (ledger, id) => ledger.jobs.find(id),
-    (ledger, page) => ledger.jobs.list(page),
-    (job) => ({ kind: 'job', job }),
-  ),
-  run: makeFinder(
-    (ledger, id) => ledger.runs.find(id),
-    (ledger, page) => ledger.runs.list(page),
-    (run) => ({ kind: 'run', run }),
-  ),
-  signal: makeFinder(
-    async (ledger, id) => (await ledger.signals.list({ id, limit: 1 }))[0],
-    (ledger, page) => ledger.signals.list(page),
-    (signal) => ({ kind: 'signal', signal }),
-  ),
-  directive: makeFinder(
-    (ledger, id) => ledger.directives.find(id),
-    (ledger, page) => ledger.directives.list(page),
-    (directive) => ({ kind: 'directive', directive }),
-  ),
-  delivery: makeFinder(
-    async (ledger, id) => (await ledger.deliveries.list({ id, limit: 1 }))[0],
-    (ledger, page) => ledger.deliveries.list(page),
-    (delivery) => ({ kind: 'delivery', delivery }),
-  ),
-  incident: makeFinder(
-    (ledger, id) => ledger.incidents.find(id),
-    (ledger, page) => ledger.incidents.list(page),
-    (incident) => ({ kind: 'incident', incident }),
-  ),
-};
-
 interface PrefixPage {
   readonly idPrefix: string;
   readonly limit: number;
 }
 
-function makeFinder<Row>(
-  exact: (ledger: Ledger, id: string) => Promise<Row | undefined>,
-  beginning: (ledger: Ledger, page: PrefixPage) => Promise<Row[]>,
-  toFound: (row: Row) => SubjectRecord,
-): IdFinder {
-  // A caller who may not see a signal doesn't find it.
-  const isSeen = ({ principal }: Context, found: SubjectRecord): boolean =>
-    found.kind !== 'signal' || isVisible(found.signal, principal);
-  return {
-    async exact(context, id) {
-      const row = await exact(context.engine.ledger, id);
-      const found = row === undefined ? undefined : toFound(row);
-      return found === undefined || !isSeen(context, found) ? undefined : found;
-    },
-    async beginning(context, idPrefix) {
-      const page = { idPrefix, limit: CANDIDATES_MAX };
-      const rows = await beginning(context.engine.ledger, page);
-      return rows.map(toFound).filter((found) => isSeen(context, found));
-    },
-  };
+type SubjectList = (ledger: Ledger, page: PrefixPage) => Promise<SubjectRecord[]>;
+
+const lists: Readonly<Record<IdKind, SubjectList>> = {
+  job: async ({ jobs }, page) => (await jobs.list(page)).map((job) => ({ kind: 'job', job })),
+  run: async ({ runs }, page) => (await runs.list(page)).map((run) => ({ kind: 'run', run })),
+  signal: async ({ signals }, page) =>
+    (await signals.list(page)).map((signal) => ({ kind: 'signal', signal })),
+  directive: async ({ directives }, page) =>
+    (await directives.list(page)).map((directive) => ({ kind: 'directive', directive })),
+  delivery: async ({ deliveries }, page) =>
+    (await deliveries.list(page)).map((delivery) => ({ kind: 'delivery', delivery })),
+  incident: async ({ incidents }, page) =>
+    (await incidents.list(page)).map((incident) => ({ kind: 'incident', incident })),
+};
+
+/** Lists the subjects whose id begins so. A caller who may not see a signal doesn't find it. */
+async function listByPrefix(
+  { engine, principal }: Context,
+  kind: IdKind,
+  idPrefix: string,
+): Promise<SubjectRecord[]> {
+  const found = await lists[kind](engine.ledger, { idPrefix, limit: CANDIDATES_MAX });
+  return found.filter((one) => one.kind !== 'signal' || isVisible(one.signal, principal));
 }
 
 /** Kinds that have names. A schedule comes first: it explains more than its plugin. */
@@ -256,17 +217,14 @@ async function findOfKind(context: Context, kind: SubjectKind, id: string): Prom
 }
 
 async function findOneById(context: Context, kind: IdKind, id: string): Promise<SubjectRecord> {
-  const { exact, beginning } = idFinders[kind];
-  const wrap = (found: SubjectRecord) => ({ id: toCandidate(found).id, found });
+  const list = async () =>
+    (await listByPrefix(context, kind, id)).map((found) => ({ id: toCandidate(found).id, found }));
   const { found } = await findById(id, {
     noun: kind,
     nouns: kind === 'delivery' ? 'deliveries' : `${kind}s`,
     errorCode: missingCodes[kind],
-    async findExact() {
-      const one = await exact(context, id);
-      return one === undefined ? undefined : wrap(one);
-    },
-    listByPrefix: async () => (await beginning(context, id)).map(wrap),
+    findExact: async () => (await list()).find((one) => one.id === id),
+    listByPrefix: list,
   });
   return found;
 }

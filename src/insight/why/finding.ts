@@ -8,16 +8,8 @@ import {
   type ExplanationFact,
 } from './explanation.ts';
 
-interface FindingFacts {
-  readonly finding: LiveFinding | undefined;
-  readonly incident?: Incident | undefined;
-  /** The explanation of the object that the finding names. */
-  readonly deeper?: Explanation | undefined;
-}
-
 /** Explains a finding of `doctor`: what proves it, what is behind it, and what resolves it. */
-export function explainFinding({ finding, deeper }: FindingFacts): Explanation {
-  if (finding === undefined) throw new Error('a finding is needed to explain one');
+export function explainFinding(finding: LiveFinding, deeper?: Explanation): Explanation {
   const subject = { kind: 'finding', id: findingId(finding), state: finding.severity } as const;
   const cause = toFindingCause(finding);
   return toExplanation(subject, [cause], deeper?.chain ?? [], whyOf(finding), {
@@ -26,8 +18,11 @@ export function explainFinding({ finding, deeper }: FindingFacts): Explanation {
 }
 
 /** Explains an incident by the finding that keeps it open. A single event has no finding. */
-export function explainIncident(incident: Incident, facts: FindingFacts): Explanation {
-  const { finding, deeper } = facts;
+export function explainIncident(
+  incident: Incident,
+  finding: LiveFinding | undefined,
+  deeper: Explanation | undefined,
+): Explanation {
   const { id, kind, key, openedAt, closedAt, lastSeenAt, count } = incident;
   const subject = { kind: 'incident', id, state: closedAt === null ? 'open' : 'closed' } as const;
   const record: ExplanationFact = {

@@ -65,7 +65,7 @@ export const explainWhy = defineOperation({
   },
   async run(context, { kind, id }) {
     const inFiles = kind === 'any' ? await findFileFinding(context, id) : undefined;
-    if (inFiles !== undefined) return explainFinding({ finding: inFiles });
+    if (inFiles !== undefined) return explainFinding(inFiles);
     return await explainRecord(context, await findSubject(context, id, kind));
   },
 });
@@ -81,15 +81,9 @@ async function findFileFinding(context: Context, id: string): Promise<LiveFindin
   const { findings } = findingsShape.parse(await systemDoctor.run(context, {}));
   const found = findings.find((finding) => finding.id === id);
   if (found === undefined) return undefined;
-  const { severity, key, message, evidence, fix, commands } = found;
-  return {
-    kind: found.category,
-    key: id.slice(id.indexOf(':') + 1),
-    severity,
-    category: found.category as FindingCategory,
-    message: key === '' ? message : `${key} ${message}`,
-    evidence: evidence ?? found.place,
-    fix,
-    commands,
-  };
+  const { severity, key, message, place, evidence, fix, commands } = found;
+  const category = found.category as FindingCategory;
+  const text = key === '' ? message : `${key} ${message}`;
+  const named = { kind: category, key: id.slice(id.indexOf(':') + 1), message: text };
+  return { ...named, severity, category, evidence: evidence ?? place, fix, commands };
 }
