@@ -24,7 +24,8 @@ interface PausedPart {
 /** An operator's choice isn't an error, but it is easily forgotten. */
 export const partPaused = defineFinding<PausedPart>({
   kind: 'paused',
-  condition: 'An operator paused, disabled or suspended a part, or the whole service.',
+  condition:
+    'An operator paused, disabled or suspended a part, or the whole service. After a day, it is a warning.',
   rank: { severity: 'info', category: 'service', repair: 'switch' },
   fix: 'Resume it when the reason for the pause is gone.',
   command: 'ductile system resume',

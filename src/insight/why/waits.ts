@@ -271,7 +271,7 @@ function describeHolders(
   const cause = {
     at: oldest?.startedAt,
     movesAt: firstEnd,
-    movesBy: `it goes on when ${isOne ? 'that' : 'one of them'} ends; no claim lasts longer than told`,
+    movesBy: `it continues when ${isOne ? 'that' : 'one of them'} ends, or when its claim expires`,
   };
   if (hanging === undefined) {
     const evidence = `${named}${more} ${isOne ? 'is' : 'are'} running`;
