@@ -1,6 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { JsonObject } from '../base/json.ts';
-import { table, type RowOf } from '../ledger/table.ts';
+import { columnOf, table, type RowOf } from '../ledger/table.ts';
 import type { Job } from '../job/job.ts';
 import type { Emission, RunCommitEvents } from '../pipeline/run/types.ts';
 import type { Run, Step } from '../pipeline/run/run.ts';
