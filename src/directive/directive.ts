@@ -1,5 +1,5 @@
 import type { JsonObject } from '../base/json.ts';
-import { columnNamed, columnOf, table, type RowOf } from '../ledger/table.ts';
+import { columnNamed, columnOf, table, type RowOf, type RowOfColumns } from '../ledger/table.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type * as z from 'zod';
 import type { Role } from '../base/roles.ts';
@@ -26,8 +26,8 @@ export function isFinal(status: DirectiveStatus): boolean {
  */
 type Sameness = 'toggle' | 'latest' | 'each' | { readonly key: string };
 
-export const directiveTable = table('directives', {
-  seq: 'int',
+/** The columns that a request sets. */
+export const directiveDraftColumns = {
   id: 'text',
   /** `<noun>.<verb>` */
   type: 'text',
@@ -38,11 +38,6 @@ export const directiveTable = table('directives', {
   target: 'text',
   /** Canonical JSON text, so that equal params are equal text. */
   params: 'text',
-  /**
-   * SHA-256 of the params as the caller sent them, before anything was resolved. Null for directives
-   * of older versions.
-   */
-  askedDigest: 'text?',
   actor: 'text',
   /** The role of the caller, such as `owner`. */
   actorRole: 'text?',
@@ -52,10 +47,24 @@ export const directiveTable = table('directives', {
   correlationId: 'text',
   /** The signal or directive that caused it. */
   causationId: 'text?',
-  idempotencyKey: 'text',
-  status: columnOf<DirectiveStatus>('text'),
+  /** The most starts, if processes die during execution. */
+  maxAttempts: 'int',
   /** JSON text: the planned changes, in sentences. */
   plan: 'text',
+  /** The id of the lifecycle signal of its end. */
+  signalId: 'text',
+} as const;
+
+export const directiveTable = table('directives', {
+  seq: 'int',
+  ...directiveDraftColumns,
+  /**
+   * SHA-256 of the params as the caller sent them, before anything was resolved. Null for directives
+   * of older versions.
+   */
+  askedDigest: 'text?',
+  idempotencyKey: 'text',
+  status: columnOf<DirectiveStatus>('text'),
   /** JSON text. */
   result: 'text?',
   errorCode: columnNamed('error_kind', 'text?'),
@@ -72,12 +81,8 @@ export const directiveTable = table('directives', {
   progress: 'text?',
   /** The number of starts. */
   attempt: 'int',
-  /** The most starts, if processes die during execution. */
-  maxAttempts: 'int',
   /** The process that executes it, or that got the request while it waits. */
   processId: 'text',
-  /** The id of the lifecycle signal of its end. */
-  signalId: 'text',
   requestedAt: 'time',
   startedAt: 'time?',
   completedAt: 'time?',
@@ -86,21 +91,7 @@ export const directiveTable = table('directives', {
 export type Directive = RowOf<typeof directiveTable>;
 
 /** A requested change before it is recorded. The caller creates the ids. */
-export interface DirectiveDraft extends Pick<
-  Directive,
-  | 'id'
-  | 'type'
-  | 'target'
-  | 'params'
-  | 'actor'
-  | 'actorRole'
-  | 'scope'
-  | 'correlationId'
-  | 'causationId'
-  | 'maxAttempts'
-  | 'plan'
-  | 'signalId'
-> {
+export interface DirectiveDraft extends RowOfColumns<typeof directiveDraftColumns> {
   readonly askedDigest?: string;
   readonly sameness: Sameness;
 }

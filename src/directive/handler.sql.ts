@@ -1,7 +1,8 @@
 import type { Transaction } from '../ledger/dialect.ts';
 import { defineInsert } from '../ledger/insert.ts';
 import type { SignalDirective } from '../ledger/directive-work.ts';
-import { directiveTable } from './directive.ts';
+import { propertiesOf } from '../ledger/table.ts';
+import { directiveDraftColumns, directiveTable } from './directive.ts';
 
 /**
  * Inserts directives that handlers of signals request: due at once, each key once. The insert of signals
@@ -15,22 +16,7 @@ export function insertSignalDirectives(
 }
 
 const insert = defineInsert(directiveTable, {
-  properties: [
-    'id',
-    'type',
-    'target',
-    'params',
-    'actor',
-    'actorRole',
-    'scope',
-    'correlationId',
-    'causationId',
-    'idempotencyKey',
-    'plan',
-    'awaitingApproval',
-    'maxAttempts',
-    'signalId',
-  ],
+  properties: [...propertiesOf(directiveDraftColumns), 'idempotencyKey', 'awaitingApproval'],
   sql: (_, d) => ({
     status: `'requested'`,
     attempt: '0',

@@ -129,6 +129,11 @@ function pickColumns<C extends TableColumns, P extends keyof C>(
   return Object.fromEntries(properties.map((name) => [name, columns[name]])) as Pick<C, P>;
 }
 
+/** Lists the properties of a part of a table. */
+export function propertiesOf<C extends TableColumns>(columns: C): readonly (keyof C & string)[] {
+  return Object.keys(columns);
+}
+
 function listOthers<C extends TableColumns, P extends keyof C & string>(
   columns: C,
   properties: readonly P[],

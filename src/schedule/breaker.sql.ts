@@ -255,16 +255,7 @@ const writeBreakerEnd = defineRowsOf(breakerTable, ended, {
 });
 
 export const insertTransition = defineInsert(transitionTable, {
-  properties: [
-    'id',
-    'plugin',
-    'command',
-    'fromState',
-    'toState',
-    'failureCount',
-    'reason',
-    'jobId',
-  ],
+  properties: transitionTable.except('createdAt'),
   sql: (_, d) => ({ createdAt: d.now }),
 });
 

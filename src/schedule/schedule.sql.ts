@@ -129,19 +129,16 @@ export function sortByKey<Key extends ScheduleKey>(keys: readonly Key[]): Key[] 
  * changes.
  */
 const upsertDraft = defineInsert(scheduleTable, {
-  properties: [
-    'plugin',
-    'scheduleId',
-    'command',
-    'mode',
-    'timing',
-    'timezone',
-    'generation',
-    'status',
-    'reason',
-    'nextSlotAt',
-    'nextDueAt',
-  ],
+  properties: scheduleTable.except(
+    'seq',
+    'firstSeenAt',
+    'lastFiredAt',
+    'lastJobId',
+    'lastSkippedAt',
+    'lastSkipReason',
+    'skippedInRow',
+    'updatedAt',
+  ),
   parameters: { seen_at: 'text' },
   sql: (r) => ({ firstSeenAt: r('seen_at'), updatedAt: r('seen_at') }),
   rest: writeDraftUpdate(),

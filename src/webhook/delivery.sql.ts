@@ -64,18 +64,7 @@ function toRow(delivery: DeliveryDraft) {
 }
 
 const insertDelivery = defineInsert(deliveryTable, {
-  properties: [
-    'id',
-    'webhookId',
-    'reason',
-    'deliveryId',
-    'replayKey',
-    'source',
-    'headers',
-    'bodyBytes',
-    'signalId',
-    'testBy',
-  ],
+  properties: deliveryTable.except('seq', 'verdict', 'duplicates', 'receivedAt'),
   sql: (_, d) => ({ verdict: `'accepted'`, receivedAt: d.now }),
   rest: 'on conflict do nothing',
   returns: 'id',
