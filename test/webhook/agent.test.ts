@@ -247,7 +247,7 @@ describe('the state of the delivery', () => {
     await reload((config) => ({ ...config, plugins: { agent: { enabled: false } } }));
     expect((await deliver('off', { title: 'x' })).status).toBe(503);
     const status = 'error:exception';
-    const reason = `${status}: there is no plugin agent`;
+    const reason = `${status}: the plugin agent is disabled`;
     expect(await shown('off')).toMatchObject({ last_status: status, last_detail: reason });
     expect(await lastDelivery('off')).toMatchObject({ verdict: 'failed', status, reason });
   });
