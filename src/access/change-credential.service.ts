@@ -9,7 +9,8 @@ import { limits } from '../base/limits.ts';
 import * as z from 'zod';
 import { credentialName, findCredentials } from '../base/credential-ref.ts';
 import type { DirectiveType } from '../directive/directive.ts';
-import type { DirectiveDefinition } from '../directive/define.service.ts';
+import type { BoundDirective } from '../directive/define.service.ts';
+import { deleteCredential, setCredential } from './credential.sql.ts';
 import { guardFirstKey, isSameSecret } from './vault.service.ts';
 import { purposes } from './vault.ts';
 
@@ -59,7 +60,7 @@ export function setCredentialDirective(
   context: LedgerContext,
   intake: WebhookIntake,
   checkForWebhooks: (name: string, value: string) => Promise<void>,
-): DirectiveDefinition<CredentialParams> {
+): BoundDirective<CredentialParams> {
   const { ledger, vault } = context;
   return {
     ...setCredentialType,
@@ -94,7 +95,7 @@ export function setCredentialDirective(
     prepare({ name, provider = null, expires_in_ms: expiresInMs }, { secret }) {
       const sealed = vault.seal(requireValue(secret), purposes.credential(name));
       const credential = { id: makeId(), name, provider, sealed, expiresInMs };
-      return { work: { kind: 'credential.set', credential } };
+      return { work: (tx, actor) => setCredential(tx, credential, actor) };
     },
   };
 }
@@ -102,7 +103,7 @@ export function setCredentialDirective(
 export function deleteCredentialDirective(
   context: LedgerContext,
   intake: WebhookIntake,
-): DirectiveDefinition<CredentialChoice> {
+): BoundDirective<CredentialChoice> {
   const { ledger } = context;
   return {
     ...deleteCredentialType,
@@ -116,7 +117,7 @@ export function deleteCredentialDirective(
         ...(await describeUse(name, context, intake, 'would be refused')),
       ];
     },
-    prepare: ({ name }) => ({ work: { kind: 'credential.delete', name } }),
+    prepare: ({ name }) => ({ work: (tx) => deleteCredential(tx, name) }),
   };
 }
 

@@ -9,8 +9,9 @@ import { limits } from '../base/limits.ts';
 import { roleOf, roles, type Role } from '../base/roles.ts';
 import type { DirectiveType } from '../directive/directive.ts';
 import type { ApiTokenRow } from './types.ts';
-import type { DirectiveDefinition } from '../directive/define.service.ts';
+import type { BoundDirective } from '../directive/define.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
+import { createToken, revokeToken, rotateToken } from './token.sql.ts';
 import type { TokenStore } from './tokens.service.ts';
 
 const TOKEN_BYTES = 32;
@@ -113,7 +114,7 @@ function defineChoiceType(
 export function createTokenDirective(
   context: LedgerContext,
   tokens: TokenReader,
-): DirectiveDefinition<RecordedTokenParams> {
+): BoundDirective<RecordedTokenParams> {
   return {
     ...createTokenType,
     recorded: recordedTokenParams,
@@ -137,7 +138,7 @@ export function createTokenDirective(
       const role = resolveRole({ role: wanted, scopes });
       const token = { id: makeId(), name, digest, role, scopes, expiresInMs };
       await context.tenant?.addKey('token', digest);
-      return { work: { kind: 'token.create', token } };
+      return { work: (tx, actor) => createToken(tx, token, actor) };
     },
     after: () => tokens.refresh(),
   };
@@ -146,7 +147,7 @@ export function createTokenDirective(
 export function revokeTokenDirective(
   context: LedgerContext,
   tokens: TokenReader,
-): DirectiveDefinition<TokenChoice> {
+): BoundDirective<TokenChoice> {
   const oldDigests: OldDigests = new Map();
   return {
     ...revokeTokenType,
@@ -157,7 +158,7 @@ export function revokeTokenDirective(
     async prepare({ token }) {
       const { id, digest } = await requireToken(context, token);
       oldDigests.set(id, digest);
-      return { work: { kind: 'token.revoke', tokenId: id } };
+      return { work: (tx) => revokeToken(tx, id) };
     },
     after: (_, result) => dropOldDigest(result, oldDigests, context, tokens),
   };
@@ -166,7 +167,7 @@ export function revokeTokenDirective(
 export function rotateTokenDirective(
   context: LedgerContext,
   tokens: TokenReader,
-): DirectiveDefinition<TokenChoice> {
+): BoundDirective<TokenChoice> {
   const oldDigests: OldDigests = new Map();
   return {
     ...rotateTokenType,
@@ -179,7 +180,7 @@ export function rotateTokenDirective(
       const { clear, digest } = makeToken();
       oldDigests.set(id, old);
       await context.tenant?.addKey('token', digest);
-      return { work: { kind: 'token.rotate', tokenId: id, digest }, reveal: { token: clear } };
+      return { work: (tx) => rotateToken(tx, id, digest), reveal: { token: clear } };
     },
     after: (_, result) => dropOldDigest(result, oldDigests, context, tokens),
   };

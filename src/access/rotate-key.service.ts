@@ -8,7 +8,7 @@ import { type ResealedRow, type SealCount, type SealedRow } from './types.ts';
 import { type Vault, purposes } from './vault.ts';
 import type {
   DirectiveExecution,
-  DirectiveDefinition,
+  BoundDirective,
   DirectiveRequest,
 } from '../directive/define.service.ts';
 import type { DirectiveType } from '../directive/directive.ts';
@@ -41,7 +41,7 @@ type TenantVisitor = Pick<Tenants<RotatingEngine>, 'visit'>;
 export function rotateKeyDirective(
   context: LedgerContext,
   tenants: TenantVisitor | undefined,
-): DirectiveDefinition<object> {
+): BoundDirective<object> {
   const { ledger, vault } = context;
   return {
     ...rotateKeyType,

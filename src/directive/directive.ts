@@ -157,6 +157,14 @@ export interface DirectiveType<Params extends object = JsonObject> {
   readonly params: z.ZodType<Params>;
   /** True if it concerns all ledgers, so that tokens of tenants can't request it. */
   readonly isForRoot?: boolean;
+  /** `root`: only the root ledger has this type, because it changes what belongs to the process. */
+  readonly ledgers?: 'root';
+  /** True if handlers of packages can request it: it stops, resumes or ends something. */
+  readonly isForHandlers?: boolean;
+  /** True if it runs the commands that it names. The last link of a signal chain can't request it. */
+  readonly startsWork?: boolean;
+  /** True if only a person decides it, never a job. */
+  readonly isDecision?: boolean;
   /** The part that can't be undone, in a sentence; others are undone by their counterpart. */
   readonly lasting?: string;
   /**

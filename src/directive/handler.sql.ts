@@ -1,5 +1,5 @@
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
-import type { SignalDirective } from '../ledger/directive-work.ts';
+import type { SignalDirective } from '../ledger/signal-directive.ts';
 
 /**
  * Inserts directives that handlers of signals request: due at once, each key once. The insert of signals

@@ -24,7 +24,7 @@ import type { Config } from '../config/config.ts';
 import { redact } from '../config/effective.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { describeChanges, findFixed, findRemovedPlugins } from './config-changes.ts';
-import type { DirectiveDefinition } from '../directive/define.service.ts';
+import type { BoundDirective } from '../directive/define.service.ts';
 import type { GenerationStatus, ReloadReport } from './engine.ts';
 import { describeLostTargets } from '../webhook/check-entry.service.ts';
 import { claimConfiguredNames } from '../access/tokens.service.ts';
@@ -274,7 +274,7 @@ export function findReloadRefusal(plan: readonly string[]): string | undefined {
 }
 
 /** Reloads only the process that got the request: each host has its own files. */
-export function reloadDirective(reloader: Reloader): DirectiveDefinition<object> {
+export function reloadDirective(reloader: Reloader): BoundDirective<object> {
   return {
     type: 'config.reload',
     summary: 'Read the configuration and the plugins again, and put them in force.',

@@ -4,7 +4,7 @@ import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { maskText } from '../base/secrets.ts';
 import type { Config } from '../config/config.ts';
-import type { DirectiveDefinition } from '../directive/define.service.ts';
+import type { BoundDirective } from '../directive/define.service.ts';
 import type { DirectiveType } from '../directive/directive.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
@@ -99,7 +99,7 @@ const acknowledgeType: DirectiveType<AcknowledgeChoice> = {
 /** Defines the directive. It changes nothing but its own record, which `readAcknowledged` reads. */
 export function acknowledgeDirective({
   commits,
-}: LedgerContext): DirectiveDefinition<AcknowledgeChoice> {
+}: LedgerContext): BoundDirective<AcknowledgeChoice> {
   return {
     ...acknowledgeType,
     plan({ finding }) {

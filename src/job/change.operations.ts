@@ -5,7 +5,7 @@ import { limits } from '../base/limits.ts';
 import { commandName, pluginName } from '../config/fields.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective, textIn } from '../operation/request-directive.ts';
-import { historyKinds } from './directives.ts';
+import { historyKinds } from './bulk.ts';
 import { requireJob, jobIdField, jobStatusField } from './operations.ts';
 import { jobShape, showJob } from './shapes.service.ts';
 

@@ -2,7 +2,7 @@ import { DuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import { compact, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import type { DirectiveExecution, DirectiveDefinition } from '../directive/define.service.ts';
+import type { DirectiveExecution, BoundDirective } from '../directive/define.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import {
@@ -16,12 +16,13 @@ import {
   type RetrySkip,
   type BulkStep,
   type Retry,
-} from './directives.ts';
+} from './bulk.ts';
+import { cancelOneJob, retryOneJob } from './change.sql.ts';
 import { findChildHops } from './enqueue.service.ts';
 import { isTerminal, type Job } from './job.ts';
 import type { JobFilter } from './types.ts';
 
-export function cancelJobsDirective(context: LedgerContext): DirectiveDefinition<JobChoice> {
+export function cancelJobsDirective(context: LedgerContext): BoundDirective<JobChoice> {
   const { ledger, commits } = context;
   return {
     ...cancelType,
@@ -34,9 +35,8 @@ export function cancelJobsDirective(context: LedgerContext): DirectiveDefinition
       if (job.status === 'queued') return [`${nameOf(job)} would be cancelled before it starts.`];
       return [`${nameOf(job)} is running; its process would be stopped.`];
     },
-    prepare: ({ job_id: jobId }) => ({
-      work: jobId === undefined ? { kind: 'process' } : { kind: 'job.cancel', jobId },
-    }),
+    prepare: ({ job_id: jobId }) =>
+      jobId === undefined ? {} : { work: (tx) => cancelOneJob(tx, jobId) },
     execute: (choice, request) =>
       inSteps(context, 'cancel', choice, request, async (jobs, step) => {
         const ids = jobs.map(({ id }) => id);
@@ -52,7 +52,7 @@ export function cancelJobsDirective(context: LedgerContext): DirectiveDefinition
   };
 }
 
-export function retryJobsDirective(context: LedgerContext): DirectiveDefinition<JobChoice> {
+export function retryJobsDirective(context: LedgerContext): BoundDirective<JobChoice> {
   const { ledger, commits, quota } = context;
   return {
     ...retryType,
@@ -68,10 +68,11 @@ export function retryJobsDirective(context: LedgerContext): DirectiveDefinition<
       return [`${nameOf(job)}, which is ${job.status}, would be done again as a new job.`];
     },
     async prepare({ job_id: jobId }, request) {
-      if (jobId === undefined) return { work: { kind: 'process' } };
+      if (jobId === undefined) return {};
       const job = await requireKnown(ledger, jobId);
       const hops = await findChildHops(request.actor, ledger);
-      return { work: { kind: 'job.retry', retry: toRetry(context, job, request, hops) }, jobs: 1 };
+      const retry = toRetry(context, job, request, hops);
+      return { work: (tx) => retryOneJob(tx, retry), jobs: 1 };
     },
     async execute(choice, request) {
       const hops = await findChildHops(request.actor, ledger);

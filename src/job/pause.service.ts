@@ -1,17 +1,18 @@
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import type { DirectiveDefinition } from '../directive/define.service.ts';
+import type { BoundDirective } from '../directive/define.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { requireLoadedPlugin } from '../plugin/catalog.ts';
 import type { TenantPool } from '../tenant/tenants.ts';
+import { switchPause, switchPlugin } from './change.sql.ts';
 import {
   disablePluginType,
   enablePluginType,
   pauseType,
   resumeType,
   type PluginChoice,
-} from './directives.ts';
+} from './bulk.ts';
 import type { Dispatcher } from './dispatcher.service.ts';
 import type { PluginSwitch } from './types.ts';
 
@@ -131,14 +132,14 @@ export function pauseDirective(
   { ledger }: LedgerContext,
   pause: Pick<Pause, 'apply'>,
   dispatcher: Pick<Dispatcher, 'running'>,
-): DirectiveDefinition<object> {
+): BoundDirective<object> {
   return {
     ...pauseType,
     async plan() {
       if (await isPaused(ledger)) return ['It is paused already; nothing would change.'];
       return [`No more jobs would start; ${dispatcher.running.length} running would go on.`];
     },
-    prepare: () => ({ work: { kind: 'system.pause', paused: true } }),
+    prepare: () => ({ work: (tx) => switchPause(tx, true) }),
     after: () => pause.apply(),
   };
 }
@@ -146,7 +147,7 @@ export function pauseDirective(
 export function resumeDirective(
   { ledger }: LedgerContext,
   pause: Pick<Pause, 'apply'>,
-): DirectiveDefinition<object> {
+): BoundDirective<object> {
   return {
     ...resumeType,
     async plan() {
@@ -154,7 +155,7 @@ export function resumeDirective(
       const { ready } = await ledger.jobs.countQueue();
       return [`Jobs would start again; ${ready} are ready.`];
     },
-    prepare: () => ({ work: { kind: 'system.pause', paused: false } }),
+    prepare: () => ({ work: (tx) => switchPause(tx, false) }),
     after: () => pause.apply(),
   };
 }
@@ -164,7 +165,7 @@ export function switchDirective(
   switches: PluginSwitches,
   dispatcher: Pick<Dispatcher, 'releaseWaiting'>,
   enabled: boolean,
-): DirectiveDefinition<PluginChoice> {
+): BoundDirective<PluginChoice> {
   return {
     ...(enabled ? enablePluginType : disablePluginType),
     async plan({ plugin }) {
@@ -176,7 +177,9 @@ export function switchDirective(
       if (enabled) return [`Jobs of ${plugin} would start again, and its schedules go on.`];
       return [`Jobs of ${plugin} would be accepted and wait; its schedules would not fire.`];
     },
-    prepare: ({ plugin }) => ({ work: { kind: 'plugin.switch', plugin, enabled } }),
+    prepare: ({ plugin }) => ({
+      work: (tx, actor) => switchPlugin(tx, { plugin, enabled }, actor),
+    }),
     after: () => enforceSwitches(switches, dispatcher),
   };
 }

@@ -3,7 +3,7 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
 import { pluginName } from '../config/fields.ts';
-import type { DirectiveDefinition } from '../directive/define.service.ts';
+import type { BoundDirective } from '../directive/define.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { Generation } from '../engine/generation.ts';
 import {
@@ -155,7 +155,7 @@ function holdUnhealthy(
 export function initDirective(
   inits: Pick<PluginInits, 'rerun'>,
   catalog: () => Catalog,
-): DirectiveDefinition<{ plugin: string }> {
+): BoundDirective<{ plugin: string }> {
   const requireWithInit = (name: string): Plugin => {
     const plugin = requireLoadedPlugin(catalog(), name);
     if (hasInit(plugin)) return plugin;

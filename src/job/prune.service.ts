@@ -4,7 +4,7 @@ import { limits } from '../base/limits.ts';
 import { formatDuration } from '../base/quantity.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import type { Config } from '../config/config.ts';
-import type { DirectiveExecution, DirectiveDefinition } from '../directive/define.service.ts';
+import type { DirectiveExecution, BoundDirective } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -15,7 +15,7 @@ import {
   retentionType,
   type HistoryKind,
   type PruneChoice,
-} from './directives.ts';
+} from './bulk.ts';
 import { prunableKinds, type PrunableKind } from './types.ts';
 
 /**
@@ -103,7 +103,7 @@ export async function pruneKind(
   }
 }
 
-export function pruneDirective(context: LedgerContext): DirectiveDefinition<PruneChoice> {
+export function pruneDirective(context: LedgerContext): BoundDirective<PruneChoice> {
   return {
     ...pruneType,
     plan: (choice) => planPrune(context, choice),
@@ -111,7 +111,7 @@ export function pruneDirective(context: LedgerContext): DirectiveDefinition<Prun
   };
 }
 
-export function retentionDirective(context: LedgerContext): DirectiveDefinition<object> {
+export function retentionDirective(context: LedgerContext): BoundDirective<object> {
   return {
     ...retentionType,
     plan: () => planPrune(context, {}),

@@ -1,6 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { Directive } from '../directive/directive.ts';
-import { historyKinds } from './directives.ts';
+import { historyKinds } from './bulk.ts';
 import type { Job, JobDraft, JobStatus } from './job.ts';
 
 /** The status of an ended job and the result of its last attempt. */

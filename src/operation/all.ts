@@ -15,8 +15,10 @@ import {
   setConfig,
   unsetConfig,
 } from '../config/edit.operations.ts';
-import { systemBreaker, systemReset } from '../schedule/breaker.operations.ts';
+import { resetBreakerDirective } from '../schedule/breaker.directives.ts';
+import { systemBreaker } from '../schedule/breaker.operations.ts';
 import type { Operation } from './define.ts';
+import type { ListedDirective } from './define-directive.ts';
 import { checkConfig } from '../config/check.operations.ts';
 import { systemDoctor } from '../insight/doctor.operations.ts';
 import {
@@ -34,7 +36,7 @@ import {
   requestDirectiveOperation,
   showDirectiveOperation,
 } from '../directive/operations.ts';
-import { systemBackup, systemExport } from '../backup/operations.ts';
+import { backupDirective, exportDirective } from '../backup/backup.directives.ts';
 import { pluginFacts, listPlugins, disablePlugin, enablePlugin } from '../plugin/operations.ts';
 import { initPlugin, pluginHealth } from '../plugin/health.operations.ts';
 import {
@@ -55,7 +57,7 @@ import {
   showInstallation,
   listPackages,
   showPackage,
-  validatePackage,
+  makeValidatePackage,
 } from '../package/operations.ts';
 import { listLogs, systemLogs } from '../job/logs.operations.ts';
 import { systemMetrics } from '../insight/metrics.operations.ts';
@@ -92,14 +94,15 @@ import {
 } from '../pipeline/run/change.operations.ts';
 import { listRunsOperation, showRunOperation, runTree } from '../pipeline/run/run.operations.ts';
 import { runPlugin, waitForJob } from '../job/start.operations.ts';
-
 import {
   listSchedulerJobs,
   listSchedulesOperation,
-  pauseScheduleOperation,
   previewSchedule,
-  resumeScheduleOperation,
 } from '../schedule/operations.ts';
+import {
+  pauseScheduleDirective,
+  resumeScheduleDirective,
+} from '../schedule/schedule.directives.ts';
 import { emitSignal, emitSignals } from '../signal/emit.operations.ts';
 import { replaySignals } from '../signal/replay.operations.ts';
 import { listSignalsOperation, showSignalOperation } from '../signal/operations.ts';
@@ -146,13 +149,13 @@ import {
 } from '../webhook/operations.ts';
 import { explainWhy } from '../insight/why/why.operations.ts';
 
-/** All operations. HTTP, the command line and the tools of AI agents are loops over this list. */
-export const operations: readonly Operation[] = [
+/** Everything that can be requested. A directive is here for both: its type and its operation. */
+const all: readonly (Operation | ListedDirective)[] = [
   systemStatus,
   systemCheck,
-  systemBackup,
+  backupDirective,
   proveSystem,
-  systemExport,
+  exportDirective,
   systemPause,
   systemResume,
   systemPrune,
@@ -162,7 +165,7 @@ export const operations: readonly Operation[] = [
   systemSelfcheck,
   systemLogs,
   systemBreaker,
-  systemReset,
+  resetBreakerDirective,
   listPlugins,
   makePlugin,
   testPlugin,
@@ -197,8 +200,8 @@ export const operations: readonly Operation[] = [
   listSchedulesOperation,
   listSchedulerJobs,
   previewSchedule,
-  pauseScheduleOperation,
-  resumeScheduleOperation,
+  pauseScheduleDirective,
+  resumeScheduleDirective,
   listRunsOperation,
   showRunOperation,
   runTree,
@@ -252,7 +255,7 @@ export const operations: readonly Operation[] = [
   replaySignals,
   listPackages,
   showPackage,
-  validatePackage,
+  makeValidatePackage(() => allDirectives),
   installPackage,
   upgradePackage,
   enablePackage,
@@ -278,3 +281,11 @@ export const operations: readonly Operation[] = [
   viewConfig,
   configHistory,
 ];
+
+/** All types of directives. Each ledger knows those that are for it. */
+export const allDirectives: readonly ListedDirective[] = all.filter((one) => 'type' in one);
+
+/** All operations. HTTP, the command line and the tools of AI agents are loops over this list. */
+export const operations: readonly Operation[] = all.flatMap((one) =>
+  'type' in one ? (one.operation ?? []) : one,
+);

@@ -65,8 +65,9 @@ export async function planDirective(
   context: Context,
   type: string,
   params: object,
+  more: Pick<DirectiveRequest, 'secret'> = {},
 ): Promise<string[]> {
-  return [...(await requestByName(context, { type, params, dryRun: true })).plan];
+  return [...(await requestByName(context, { type, params, dryRun: true, ...more })).plan];
 }
 
 /** Requests a directive for an operation whose callers don't know `params`, so errors don't name it. */

@@ -1,4 +1,5 @@
 import type { ScheduleMode } from './schedule.ts';
+import type { DirectiveEnd } from '../directive/types.ts';
 import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
 import type {
   DueResult,
@@ -82,7 +83,7 @@ export async function listSchedules(
 }
 
 /** Pauses or resumes a schedule. Returns whether that changed anything. */
-export async function pauseSchedule(tx: Transaction, request: PauseRequest): Promise<boolean> {
+export async function pauseSchedule(tx: Transaction, request: PauseRequest): Promise<DirectiveEnd> {
   const { plugin, scheduleId, paused, next, now } = request;
   const table = tx.dialect.table('schedules');
   // An invalid or exhausted schedule stores the pause and keeps its status.
@@ -110,7 +111,8 @@ export async function pauseSchedule(tx: Transaction, request: PauseRequest): Pro
       paused ? 1 : 0,
     ],
   );
-  return changed.length > 0;
+  const result = { plugin, schedule_id: scheduleId, paused, changed: changed.length > 0 };
+  return { status: 'completed', result };
 }
 
 export const scheduleKeyColumns = { plugin: 'text', schedule_id: 'text' } as const;

@@ -20,7 +20,7 @@ import {
   type SignalGroup,
 } from './signal.ts';
 import { findChildHops } from '../job/enqueue.service.ts';
-import type { DirectiveExecution, DirectiveDefinition } from '../directive/define.service.ts';
+import type { DirectiveExecution, BoundDirective } from '../directive/define.service.ts';
 import { followSignal, withBaggage } from '../pipeline/follow-signal.ts';
 import type { Generation } from '../engine/generation.ts';
 import { isMasked } from './mask.ts';
@@ -210,7 +210,7 @@ function replayFilterOf(choice: ReplayChoice): Omit<SignalFilter, 'limit'> {
   };
 }
 
-export function replayDirective(context: LedgerContext): DirectiveDefinition<ReplayChoice> {
+export function replayDirective(context: LedgerContext): BoundDirective<ReplayChoice> {
   const { ledger } = context;
   return {
     ...replayType,

@@ -1,7 +1,7 @@
 import { toCanonicalJson } from '../../src/base/json.ts';
 import { describe, expect, test } from 'vitest';
 import { isFinal, isKeyTaken } from '../../src/directive/directive.ts';
-import { cancelType, retryType, listChosenStatuses } from '../../src/job/directives.ts';
+import { cancelType, retryType, listChosenStatuses } from '../../src/job/bulk.ts';
 import { createTokenType } from '../../src/access/change-token.service.ts';
 
 test('equal params have one spelling, whatever the order of their keys', () => {

@@ -11,7 +11,7 @@ import { Directives } from '../../src/directive/request.service.ts';
 import { makeSignalEmitter } from '../../src/signal/emit.service.ts';
 import type { Engine, EngineStatus } from '../../src/engine/engine.ts';
 import type { JobSubmission } from '../../src/job/enqueue.service.ts';
-import { backupDirective } from '../../src/backup/change.service.ts';
+import { backupDirective } from '../../src/backup/backup.directives.ts';
 import { RunTokens } from '../../src/access/credentials.service.ts';
 import { makeMetrics, makeProcessCounter } from '../../src/insight/metrics.service.ts';
 import { unlimited } from '../../src/tenant/quota.service.ts';
@@ -90,8 +90,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
     },
     generation: { rules: { targetsOf: () => [], hopsMax: 32, dedupeTtlMs: 60_000 } },
   });
-  const directives = new Directives(context, () => Promise.resolve());
-  directives.registerDirective(backupDirective(context));
+  const directives = new Directives(context, [backupDirective], () => Promise.resolve());
   directives.registerDirective(cancelJobsDirective(context));
   directives.registerDirective(retryJobsDirective(context));
   const pause = {

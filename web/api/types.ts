@@ -2,6 +2,7 @@
 import type { TypedOperation } from '../../src/operation/define.ts';
 import type * as analytics from '../../src/insight/analytics.operations.ts';
 import type * as breaker from '../../src/schedule/breaker.operations.ts';
+import type * as breakerChange from '../../src/schedule/breaker.directives.ts';
 import type * as directive from '../../src/directive/operations.ts';
 import type * as discovery from '../../src/plugin/discovery.operations.ts';
 import type * as health from '../../src/plugin/health.operations.ts';
@@ -19,6 +20,7 @@ import type * as runControl from '../../src/pipeline/run/change.operations.ts';
 import type * as runList from '../../src/pipeline/run/run.operations.ts';
 import type * as run from '../../src/job/start.operations.ts';
 import type * as schedule from '../../src/schedule/operations.ts';
+import type * as scheduleChange from '../../src/schedule/schedule.directives.ts';
 import type * as signalEmit from '../../src/signal/emit.operations.ts';
 import type * as signalReplay from '../../src/signal/replay.operations.ts';
 import type * as signal from '../../src/signal/operations.ts';
@@ -30,21 +32,29 @@ import type * as webhookDelivery from '../../src/webhook/delivery.operations.ts'
 import type * as webhookEndpoint from '../../src/webhook/endpoint.operations.ts';
 import type * as webhook from '../../src/webhook/operations.ts';
 
+/** The operation of a directive, or the operation itself. */
+type OperationOf<Export> = Export extends { readonly operation: infer Own } ? Own : Export;
+
 /** Operations that a module exports, by name. */
 type Calls<Module> = {
   [
-    Key in keyof Module as Module[Key] extends TypedOperation<infer Own, unknown, unknown>
+    Key in keyof Module as OperationOf<Module[Key]> extends TypedOperation<
+      infer Own,
+      unknown,
+      unknown
+    >
       ? string extends Own
         ? never
         : Own
       : never
-  ]: Module[Key] extends TypedOperation<string, infer Accepted, infer Returned>
+  ]: OperationOf<Module[Key]> extends TypedOperation<string, infer Accepted, infer Returned>
     ? { input: Accepted; output: Returned }
     : never;
 };
 
 export type Api = Calls<typeof analytics> &
   Calls<typeof breaker> &
+  Calls<typeof breakerChange> &
   Calls<typeof directive> &
   Calls<typeof discovery> &
   Calls<typeof doctor> &
@@ -62,6 +72,7 @@ export type Api = Calls<typeof analytics> &
   Calls<typeof runControl> &
   Calls<typeof runList> &
   Calls<typeof schedule> &
+  Calls<typeof scheduleChange> &
   Calls<typeof signal> &
   Calls<typeof signalEmit> &
   Calls<typeof signalReplay> &

@@ -17,10 +17,12 @@ import type { Revival } from './types.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { NodeKind } from '../language/graph.ts';
 import { describeDecision, type Run, type Step } from './run.ts';
+import { cancelRun, decideStep } from './change.sql.ts';
+import { reviveRun } from './revive.sql.ts';
 import { findChildHops } from '../../job/enqueue.service.ts';
 import type {
   DirectiveExecution,
-  DirectiveDefinition,
+  BoundDirective,
   PreparedWork,
 } from '../../directive/define.service.ts';
 import type { Directives } from '../../directive/request.service.ts';
@@ -35,7 +37,7 @@ export function registerRunDirectives(directives: Directives, context: LedgerCon
   directives.registerDirective(decideDirective(context));
 }
 
-function cancelRunDirective({ ledger, commits }: LedgerContext): DirectiveDefinition<RunChoice> {
+function cancelRunDirective({ ledger, commits }: LedgerContext): BoundDirective<RunChoice> {
   return {
     ...cancelRunType,
     async plan({ run_id: id }) {
@@ -55,7 +57,7 @@ function cancelRunDirective({ ledger, commits }: LedgerContext): DirectiveDefini
         `${open} would end with it.`,
       ];
     },
-    prepare: ({ run_id: runId }) => ({ work: { kind: 'run.cancel', runId } }),
+    prepare: ({ run_id: runId }) => ({ work: (tx) => cancelRun(tx, runId) }),
     after({ run_id: runId }, { outcome, stopping }) {
       if (outcome !== 'cancelled') return;
       for (const jobId of Array.isArray(stopping) ? stopping : []) {
@@ -67,7 +69,7 @@ function cancelRunDirective({ ledger, commits }: LedgerContext): DirectiveDefini
   };
 }
 
-function reviveDirective({ ledger, commits }: LedgerContext): DirectiveDefinition<ReviveChoice> {
+function reviveDirective({ ledger, commits }: LedgerContext): BoundDirective<ReviveChoice> {
   return {
     ...reviveRunType,
     async plan({ run_id: id, context }) {
@@ -89,10 +91,7 @@ function reviveDirective({ ledger, commits }: LedgerContext): DirectiveDefinitio
   };
 }
 
-function retryFromDirective({
-  ledger,
-  commits,
-}: LedgerContext): DirectiveDefinition<RetryFromChoice> {
+function retryFromDirective({ ledger, commits }: LedgerContext): BoundDirective<RetryFromChoice> {
   return {
     ...retryFromType,
     async plan({ run_id: id, step, context }) {
@@ -129,10 +128,10 @@ async function prepareRevival(
 ): Promise<PreparedWork> {
   const hops = await findChildHops(actor, ledger);
   const revival = { ...wanted, id: makeId(), firstJobId: makeId(), hops };
-  return { work: { kind: 'run.revive', revival }, jobs: 1 };
+  return { work: (tx, by) => reviveRun(tx, revival, by), jobs: 1 };
 }
 
-function decideDirective({ ledger, commits }: LedgerContext): DirectiveDefinition<DecisionChoice> {
+function decideDirective({ ledger, commits }: LedgerContext): BoundDirective<DecisionChoice> {
   return {
     ...decideType,
     async plan({ run_id: id, step, approved }) {
@@ -148,12 +147,10 @@ function decideDirective({ ledger, commits }: LedgerContext): DirectiveDefinitio
         details: { step_ids: matching.slice(0, NAMED_STEPS_MAX).map(({ id: stepId }) => stepId) },
       });
     },
-    prepare: ({ run_id: runId, step, approved, why }) => ({
-      work: {
-        kind: 'run.decide',
-        decision: { runId, step, approved, ...(why === undefined ? {} : { why }) },
-      },
-    }),
+    prepare({ run_id: runId, step, approved, why }) {
+      const decision = { runId, step, approved, ...(why === undefined ? {} : { why }) };
+      return { work: (tx, actor) => decideStep(tx, decision, actor) };
+    },
     after: () => commits.publish({ advancing: true }),
   };
 }

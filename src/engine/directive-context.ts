@@ -9,6 +9,7 @@ import {
 } from '../access/change-token.service.ts';
 import { rotateKeyDirective } from '../access/rotate-key.service.ts';
 import type { TokenStore } from '../access/tokens.service.ts';
+import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import { acknowledgeDirective } from '../insight/check.service.ts';
 import { cancelJobsDirective, retryJobsDirective } from '../job/change.service.ts';
@@ -22,10 +23,8 @@ import {
 } from '../job/pause.service.ts';
 import { initDirective, type PluginInits } from '../job/plugin-init.service.ts';
 import { pruneDirective, retentionDirective } from '../job/prune.service.ts';
-import { backupDirective, exportDirective } from '../backup/change.service.ts';
 import { registerPackageDirectives, type Provisioner } from '../package/change.service.ts';
 import { registerRunDirectives } from '../pipeline/run/change.service.ts';
-import { registerScheduleDirectives } from '../schedule/change.service.ts';
 import { replayDirective } from '../signal/replay.service.ts';
 import { registerTenantDirectives } from '../tenant/change.service.ts';
 import type { IsolationOf } from '../tenant/require-isolation.service.ts';
@@ -53,6 +52,53 @@ export interface DirectiveServices {
   readonly isolation: IsolationOf | undefined;
 }
 
+/** The context of a directive: that of its ledger, with the services that carry out directives. */
+export interface DirectiveContext extends Readonly<LedgerContext> {
+  readonly services: DirectiveServices;
+}
+
+export function createDirectiveContext(
+  context: LedgerContext,
+  services: DirectiveServices,
+): DirectiveContext {
+  const { ledger, processId, tenant, quota, vault, reach, commits, log } = context;
+  return {
+    ledger,
+    processId,
+    tenant,
+    quota,
+    vault,
+    reach,
+    commits,
+    log,
+    services,
+    // A reload replaces the generation, and with it the configuration and the catalog.
+    get generation() {
+      return context.generation;
+    },
+    get config() {
+      return context.config;
+    },
+    get catalog() {
+      return context.catalog;
+    },
+    get state() {
+      return context.state;
+    },
+    requireAccepting: () => context.requireAccepting(),
+  };
+}
+
+/** Lists the directives of a ledger. A tenant doesn't change what belongs to the process. */
+export function listLedgerDirectives(
+  definitions: readonly EngineDirective[],
+  { tenant }: Pick<LedgerContext, 'tenant'>,
+): readonly EngineDirective[] {
+  return definitions.filter(({ ledgers }) => ledgers !== 'root' || tenant === undefined);
+}
+
+export type EngineDirective = DirectiveDefinition<object, DirectiveContext>;
+
 /** Registers every type of directive that this ledger knows. */
 export function registerAllDirectives(
   directives: Directives,
@@ -70,12 +116,9 @@ export function registerAllDirectives(
   directives.registerDirective(createTokenDirective(context, tokens));
   directives.registerDirective(revokeTokenDirective(context, tokens));
   directives.registerDirective(rotateTokenDirective(context, tokens));
-  registerScheduleDirectives(directives, context);
   // A tenant doesn't change what belongs to the process.
   if (context.tenant === undefined) {
     directives.registerDirective(reloadDirective(reloader));
-    directives.registerDirective(backupDirective(context));
-    directives.registerDirective(exportDirective(context));
   }
   if (tenants !== undefined) registerTenantDirectives(directives, context, tenants, isolation);
   directives.registerDirective(initDirective(pluginInits, () => context.catalog));
