@@ -12,19 +12,10 @@ import type { TokenStore } from '../access/tokens.service.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import { acknowledgeDirective } from '../insight/check.service.ts';
-import { cancelJobsDirective, retryJobsDirective } from '../job/change.service.ts';
 import type { Dispatcher } from '../job/dispatcher.service.ts';
-import {
-  type Pause,
-  pauseDirective,
-  resumeDirective,
-  switchDirective,
-  type PluginSwitches,
-} from '../job/pause.service.ts';
-import { initDirective, type PluginInits } from '../job/plugin-init.service.ts';
-import { pruneDirective, retentionDirective } from '../job/prune.service.ts';
+import type { Pause, PluginSwitches } from '../job/pause.service.ts';
+import type { PluginInits } from '../job/plugin-init.service.ts';
 import { registerPackageDirectives, type Provisioner } from '../package/change.service.ts';
-import { registerRunDirectives } from '../pipeline/run/change.service.ts';
 import { replayDirective } from '../signal/replay.service.ts';
 import { registerTenantDirectives } from '../tenant/change.service.ts';
 import type { IsolationOf } from '../tenant/require-isolation.service.ts';
@@ -105,14 +96,8 @@ export function registerAllDirectives(
   context: LedgerContext,
   services: DirectiveServices,
 ): void {
-  const { dispatcher, pause, switches, tokens, pluginInits, reloader } = services;
+  const { tokens, reloader } = services;
   const { webhookIntake, webhooks, packages, tenants, isolation } = services;
-  directives.registerDirective(cancelJobsDirective(context));
-  directives.registerDirective(retryJobsDirective(context));
-  directives.registerDirective(pauseDirective(context, pause, dispatcher));
-  directives.registerDirective(resumeDirective(context, pause));
-  directives.registerDirective(switchDirective(context, switches, dispatcher, true));
-  directives.registerDirective(switchDirective(context, switches, dispatcher, false));
   directives.registerDirective(createTokenDirective(context, tokens));
   directives.registerDirective(revokeTokenDirective(context, tokens));
   directives.registerDirective(rotateTokenDirective(context, tokens));
@@ -121,14 +106,10 @@ export function registerAllDirectives(
     directives.registerDirective(reloadDirective(reloader));
   }
   if (tenants !== undefined) registerTenantDirectives(directives, context, tenants, isolation);
-  directives.registerDirective(initDirective(pluginInits, () => context.catalog));
-  registerRunDirectives(directives, context);
   directives.registerDirective(acknowledgeDirective(context));
   registerPackageDirectives(directives, packages);
   registerWebhookDirectives(directives, context, webhookIntake, webhooks);
   directives.registerDirective(replayDirective(context));
-  directives.registerDirective(pruneDirective(context));
-  directives.registerDirective(retentionDirective(context));
   directives.registerDirective(
     setCredentialDirective(context, webhookIntake, (name, value) =>
       checkCredential(name, value, context.ledger, webhookIntake.store),

@@ -1,9 +1,9 @@
+import { serviceStateShape, showServiceState } from '../job/pause.directives.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { GenerationStatus } from './engine.ts';
 import { findReloadRefusal } from './reload.ts';
-import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective } from '../operation/request-directive.ts';
 import { readSummary, summaryShape } from '../insight/ledger-findings.operations.ts';
@@ -19,14 +19,6 @@ import { queueShape, showQueue } from '../job/operations.ts';
 import { allows } from '../access/scopes.ts';
 import { jobShape, showJob } from '../job/shapes.service.ts';
 import * as z from 'zod';
-
-const states = ['stopped', 'starting', 'running', 'paused', 'degraded', 'stopping'] as const;
-
-const stateShape = z.object({
-  process_id: z.string(),
-  state: z.enum(states),
-  detail: z.string().nullable().describe('why it is degraded'),
-});
 
 const lastJobShape = jobShape.pick({
   job_id: true,
@@ -52,7 +44,7 @@ export const systemStatus = defineOperation({
       .default(false)
       .describe('run the health check of each plugin that you may run, and wait for the results'),
   }),
-  output: stateShape.extend({
+  output: serviceStateShape.extend({
     uptime_seconds: z.int(),
     slots: z.int().describe('attempts that this process may run at once'),
     spawner: z.enum(['native', 'node']),
@@ -131,7 +123,7 @@ export const systemStatus = defineOperation({
       allows(scopes, 'plugin:ro') ? readPluginStates(ledger, catalog) : [],
     ]);
     return {
-      ...showState(context),
+      ...showServiceState(context),
       uptime_seconds: Math.floor(uptimeMs / 1000),
       slots,
       spawner,
@@ -225,40 +217,6 @@ export const systemCheck = defineOperation({
   },
 });
 
-export const systemPause = defineOperation({
-  name: 'system.pause',
-  summary: 'Start no more jobs; what is running goes on, new jobs are still accepted.',
-  effect: 'write',
-  scope: 'system:rw',
-  input: z.strictObject({}),
-  output: stateShape,
-  errors: [...directErrors, 'LEDGER_UNAVAILABLE'],
-  http: { method: 'POST', path: '/system/pause' },
-  cli: { examples: ['ductile system pause'] },
-  async run(context) {
-    await direct(context, 'system.pause', {});
-    return showState(context);
-  },
-  plan: (context) => planDirective(context, 'system.pause', {}),
-});
-
-export const systemResume = defineOperation({
-  name: 'system.resume',
-  summary: 'Start jobs again after a pause.',
-  effect: 'write',
-  scope: 'system:rw',
-  input: z.strictObject({}),
-  output: stateShape,
-  errors: [...directErrors, 'LEDGER_UNAVAILABLE'],
-  http: { method: 'POST', path: '/system/resume' },
-  cli: { examples: ['ductile system resume'] },
-  async run(context) {
-    await direct(context, 'system.resume', {});
-    return showState(context);
-  },
-  plan: (context) => planDirective(context, 'system.resume', {}),
-});
-
 export const systemReload = defineOperation({
   name: 'system.reload',
   summary: 'Put the changed configuration and plugins in force, while work goes on.',
@@ -327,11 +285,6 @@ function showHealth(known: ReadonlyMap<string, z.output<typeof healthShape>>) {
 
 function countOpen({ ready, delayed, running }: QueueFigures): number {
   return ready + delayed + running;
-}
-
-function showState({ engine }: Context): z.output<typeof stateShape> {
-  const { processId, state, detail } = engine.status();
-  return { process_id: processId, state, detail: detail ?? null };
 }
 
 /** Waits for a short time only, because a monitor needs a response even if the database gives none. */

@@ -37,20 +37,19 @@ import {
   showDirectiveOperation,
 } from '../directive/operations.ts';
 import { backupDirective, exportDirective } from '../backup/backup.directives.ts';
-import { pluginFacts, listPlugins, disablePlugin, enablePlugin } from '../plugin/operations.ts';
-import { initPlugin, pluginHealth } from '../plugin/health.operations.ts';
+import { pluginFacts, listPlugins } from '../plugin/operations.ts';
+import { pluginHealth } from '../plugin/health.operations.ts';
+import { initPluginDirective } from '../plugin/init.directives.ts';
+import { disablePluginDirective, enablePluginDirective } from '../plugin/switch.directives.ts';
 import {
   acknowledgeIncident,
   listIncidentsOperation,
   showIncidentOperation,
 } from '../insight/incident.operations.ts';
-import {
-  cancelJobOperation,
-  cancelJobsOperation,
-  retryJobOperation,
-  retryJobsOperation,
-  systemPrune,
-} from '../job/change.operations.ts';
+import { cancelJobsOperation, retryJobsOperation } from '../job/bulk.operations.ts';
+import { cancelJobsDirective, retryJobsDirective } from '../job/job.directives.ts';
+import { pauseSystemDirective, resumeSystemDirective } from '../job/pause.directives.ts';
+import { pruneDirective, retentionDirective } from '../job/prune.directives.ts';
 import { inspectJob, listJobsOperation, listQueue } from '../job/operations.ts';
 import {
   listInstallationsOperation,
@@ -81,17 +80,14 @@ import {
   systemReload,
   systemCheck,
   systemHealth,
-  systemPause,
-  systemResume,
   systemStatus,
 } from '../engine/system.operations.ts';
+import { decideStepDirective, rejectStep } from '../pipeline/run/decide.directives.ts';
 import {
-  approveStep,
-  cancelRunOperation,
-  rejectStep,
-  retryRunFrom,
-  reviveRunOperation,
-} from '../pipeline/run/change.operations.ts';
+  cancelRunDirective,
+  retryRunFromDirective,
+  reviveRunDirective,
+} from '../pipeline/run/run.directives.ts';
 import { listRunsOperation, showRunOperation, runTree } from '../pipeline/run/run.operations.ts';
 import { runPlugin, waitForJob } from '../job/start.operations.ts';
 import {
@@ -156,9 +152,10 @@ const all: readonly (Operation | ListedDirective)[] = [
   backupDirective,
   proveSystem,
   exportDirective,
-  systemPause,
-  systemResume,
-  systemPrune,
+  pauseSystemDirective,
+  resumeSystemDirective,
+  pruneDirective,
+  retentionDirective,
   systemHealth,
   systemMetrics,
   systemReload,
@@ -180,7 +177,7 @@ const all: readonly (Operation | ListedDirective)[] = [
   runPipeline,
   makePluginOpenapi(runPlugin),
   pluginHealth,
-  initPlugin,
+  initPluginDirective,
   pluginFacts,
   listJobsOperation,
   inspectJob,
@@ -188,8 +185,8 @@ const all: readonly (Operation | ListedDirective)[] = [
   waitForRun,
   listLogs,
   jobTree,
-  cancelJobOperation,
-  retryJobOperation,
+  cancelJobsDirective,
+  retryJobsDirective,
   cancelJobsOperation,
   retryJobsOperation,
   explainWhy,
@@ -205,15 +202,15 @@ const all: readonly (Operation | ListedDirective)[] = [
   listRunsOperation,
   showRunOperation,
   runTree,
-  cancelRunOperation,
-  reviveRunOperation,
-  retryRunFrom,
-  approveStep,
+  cancelRunDirective,
+  reviveRunDirective,
+  retryRunFromDirective,
+  decideStepDirective,
   rejectStep,
   analyticsSummary,
   analyticsQueue,
-  enablePlugin,
-  disablePlugin,
+  enablePluginDirective,
+  disablePluginDirective,
   listDirectivesOperation,
   showDirectiveOperation,
   requestDirectiveOperation,

@@ -5,7 +5,6 @@ import { allows, mayAllow, mayAllowPlugin } from '../access/scopes.ts';
 import { deleteCredentialType, setCredentialType } from '../access/change-credential.service.ts';
 import { rotateKeyType } from '../access/rotate-key.service.ts';
 import * as packages from '../package/change-directives.ts';
-import { disablePluginType, enablePluginType } from '../job/bulk.ts';
 import * as tenants from '../tenant/change-directives.ts';
 import { createTokenType } from '../access/change-token.service.ts';
 import type { DirectiveType } from '../directive/directive.ts';
@@ -67,8 +66,6 @@ const ruledTypes: readonly RuledType[] = [
   packages.installType,
   packages.uninstallType,
   packages.upgradeType,
-  disablePluginType,
-  enablePluginType,
   tenants.createTenantType,
   tenants.deleteTenantType,
   tenants.limitTenantType,

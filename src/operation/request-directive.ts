@@ -96,8 +96,10 @@ export async function requestDirective(
   await requireRights(context, request.type, request.params);
   await refuseDenied(context, request.type, request.params);
   const { engine, principal } = context;
-  if (request.type === DECISION) refuseDecision(principal, 'a step that waits');
-  if (startsWork.has(request.type)) refuseLoop(principal.cause, engine.config.service.maxHops);
+  const known = engine.directives.types.find(({ type }) => type === request.type);
+  if (known?.isDecision === true) refuseDecision(principal, 'a step that waits');
+  if (known?.startsWork === true || startsWork.has(request.type))
+    refuseLoop(principal.cause, engine.config.service.maxHops);
   const { actor, role, cause } = principal;
   const chain = cause && { correlationId: cause.rootJobId, causationId: cause.jobId };
   // A handler of lifecycle signals must not trigger itself.
@@ -105,17 +107,11 @@ export async function requestDirective(
   return await engine.direct({ ...request, ...chain, isQuiet, actor, actorRole: role });
 }
 
-const DECISION = 'run.approve';
-
 /**
  * Directives that run the commands that they name. The last link of a signal chain can't request
  * them.
  */
 const startsWork: ReadonlySet<string> = new Set([
-  'job.retry',
-  'plugin.init',
-  'run.retry_from',
-  'run.revive',
   'signal.replay',
   'webhook.replay',
   'webhook.test',

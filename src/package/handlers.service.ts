@@ -11,14 +11,6 @@ import { describeIssues } from '../config/issues.ts';
 import { suggest } from '../base/text.ts';
 import { makeProblem, type Problem } from '../config/problem.ts';
 import { automaticKey, nounOf, type DirectiveType } from '../directive/directive.ts';
-import {
-  cancelType,
-  pauseType,
-  resumeType,
-  disablePluginType,
-  enablePluginType,
-} from '../job/bulk.ts';
-import { cancelRunType } from '../pipeline/run/change-directives.ts';
 import type { SignalDirective, ListSignalDirectives } from '../ledger/signal-directive.ts';
 import { installationActor, type Package, type Provides } from './package.ts';
 import { type Template, renderTemplate } from '../pipeline/language/template.ts';
@@ -42,16 +34,8 @@ export type HandlerTypes = ReadonlyMap<string, DirectiveType<object>>;
  * work, so that no handler can trigger itself for ever.
  */
 export function findHandlerTypes(types: readonly DirectiveType<object>[]): HandlerTypes {
-  const older = [
-    cancelType,
-    cancelRunType,
-    enablePluginType,
-    disablePluginType,
-    pauseType,
-    resumeType,
-  ];
   const allowed = types.filter(({ isForHandlers }) => isForHandlers === true);
-  return new Map([...older, ...allowed].map((type) => [type.type, type]));
+  return new Map(allowed.map((type) => [type.type, type]));
 }
 
 type HandlerEntry = Pick<HandlerConfig, 'name' | 'directive' | 'params' | 'place'>;

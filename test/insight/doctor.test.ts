@@ -8,8 +8,9 @@ import { systemDoctor } from '../../src/insight/doctor.operations.ts';
 import { findingsShape } from '../../src/insight/findings.service.ts';
 import { acknowledgeIncident } from '../../src/insight/incident.operations.ts';
 import { invoke } from '../../src/operation/invoke.ts';
-import { retryJobOperation } from '../../src/job/change.operations.ts';
-import { approveStep, reviveRunOperation } from '../../src/pipeline/run/change.operations.ts';
+import { retryJobsDirective } from '../../src/job/job.directives.ts';
+import { decideStepDirective } from '../../src/pipeline/run/decide.directives.ts';
+import { reviveRunDirective } from '../../src/pipeline/run/run.directives.ts';
 import { cancelDirectiveOperation } from '../../src/directive/operations.ts';
 import { systemStatus } from '../../src/engine/system.operations.ts';
 import { ask } from '../support/direct.ts';
@@ -114,9 +115,9 @@ describe.each(databases)('findings of a ledger on %s', { timeout: 120_000 }, (da
     expect(await instance.ledger.signals.list({ type, limit: 9 })).toHaveLength(1);
 
     await place.openGate('good');
-    await call(retryJobOperation, { id: dead.id });
-    await call(reviveRunOperation, { id: halted.id });
-    await call(approveStep, { id: asking, step: 'ok' });
+    await call(retryJobsDirective.operation, { id: dead.id });
+    await call(reviveRunDirective.operation, { id: halted.id });
+    await call(decideStepDirective.operation, { id: asking, step: 'ok' });
     await call(cancelDirectiveOperation, { id: directiveId });
     await eventually('nothing is found', async () => (await findings()).length === 0);
     for (const kind of kinds) {

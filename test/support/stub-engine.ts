@@ -15,12 +15,16 @@ import { backupDirective } from '../../src/backup/backup.directives.ts';
 import { RunTokens } from '../../src/access/credentials.service.ts';
 import { makeMetrics, makeProcessCounter } from '../../src/insight/metrics.service.ts';
 import { unlimited } from '../../src/tenant/quota.service.ts';
+import { makePluginSwitches } from '../../src/job/pause.service.ts';
+import { pauseSystemDirective, resumeSystemDirective } from '../../src/job/pause.directives.ts';
 import {
-  pauseDirective,
-  resumeDirective,
-  switchDirective,
-  makePluginSwitches,
-} from '../../src/job/pause.service.ts';
+  disablePluginDirective,
+  enablePluginDirective,
+} from '../../src/plugin/switch.directives.ts';
+import {
+  createDirectiveContext,
+  type DirectiveServices,
+} from '../../src/engine/directive-context.ts';
 import { createBareReport, type AttemptReport } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
 import { endAsFailed, endAsSucceeded } from '../../src/job/outcome.ts';
@@ -32,7 +36,7 @@ import type { ManifestCommand } from '../../src/plugin/manifest.ts';
 import { makeDirectory } from './directory.ts';
 import { placeLedger } from './place-ledger.ts';
 import { makeContext } from './context.ts';
-import { cancelJobsDirective, retryJobsDirective } from '../../src/job/change.service.ts';
+import { cancelJobsDirective, retryJobsDirective } from '../../src/job/job.directives.ts';
 import {
   createTokenDirective,
   revokeTokenDirective,
@@ -90,9 +94,6 @@ export async function makeStubEngine(): Promise<StubEngine> {
     },
     generation: { rules: { targetsOf: () => [], hopsMax: 32, dedupeTtlMs: 60_000 } },
   });
-  const directives = new Directives(context, [backupDirective], () => Promise.resolve());
-  directives.registerDirective(cancelJobsDirective(context));
-  directives.registerDirective(retryJobsDirective(context));
   const pause = {
     async apply() {
       const paused = (await ledger.meta.read('paused')) === '1';
@@ -105,12 +106,22 @@ export async function makeStubEngine(): Promise<StubEngine> {
     },
     releaseWaiting: () => Promise.resolve(),
   };
-  directives.registerDirective(pauseDirective(context, pause, dispatcher));
-  directives.registerDirective(resumeDirective(context, pause));
   const switches = makePluginSwitches(ledger);
-  directives.registerDirective(switchDirective(context, switches, dispatcher, true));
-  directives.registerDirective(switchDirective(context, switches, dispatcher, false));
   const tokens = { refresh: () => Promise.resolve() };
+  const services = { pause, dispatcher, switches, tokens } as unknown as DirectiveServices;
+  const directives = new Directives(
+    createDirectiveContext(context, services),
+    [
+      backupDirective,
+      cancelJobsDirective,
+      retryJobsDirective,
+      pauseSystemDirective,
+      resumeSystemDirective,
+      enablePluginDirective,
+      disablePluginDirective,
+    ],
+    () => Promise.resolve(),
+  );
   directives.registerDirective(createTokenDirective(context, tokens));
   directives.registerDirective(revokeTokenDirective(context, tokens));
   directives.registerDirective(rotateTokenDirective(context, tokens));

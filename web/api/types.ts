@@ -10,13 +10,19 @@ import type * as incident from '../../src/insight/incident.operations.ts';
 import type * as doctor from '../../src/insight/doctor.operations.ts';
 import type * as events from '../../src/signal/event-feed.operations.ts';
 import type * as packages from '../../src/package/operations.ts';
-import type * as jobControl from '../../src/job/change.operations.ts';
+import type * as jobBulk from '../../src/job/bulk.operations.ts';
+import type * as jobChange from '../../src/job/job.directives.ts';
+import type * as pauseChange from '../../src/job/pause.directives.ts';
+import type * as pruneChange from '../../src/job/prune.directives.ts';
+import type * as pluginInit from '../../src/plugin/init.directives.ts';
+import type * as pluginSwitch from '../../src/plugin/switch.directives.ts';
 import type * as job from '../../src/job/operations.ts';
 import type * as packageChange from '../../src/package/change.operations.ts';
 import type * as pipelineRun from '../../src/pipeline/run/start.operations.ts';
 import type * as pipeline from '../../src/pipeline/operations.ts';
 import type * as plugin from '../../src/plugin/operations.ts';
-import type * as runControl from '../../src/pipeline/run/change.operations.ts';
+import type * as runChange from '../../src/pipeline/run/run.directives.ts';
+import type * as runDecision from '../../src/pipeline/run/decide.directives.ts';
 import type * as runList from '../../src/pipeline/run/run.operations.ts';
 import type * as run from '../../src/job/start.operations.ts';
 import type * as schedule from '../../src/schedule/operations.ts';
@@ -62,14 +68,20 @@ export type Api = Calls<typeof analytics> &
   Calls<typeof health> &
   Calls<typeof incident> &
   Calls<typeof job> &
-  Calls<typeof jobControl> &
+  Calls<typeof jobBulk> &
+  Calls<typeof jobChange> &
+  Calls<typeof pauseChange> &
+  Calls<typeof pruneChange> &
+  Calls<typeof pluginInit> &
+  Calls<typeof pluginSwitch> &
   Calls<typeof packageChange> &
   Calls<typeof packages> &
   Calls<typeof pipeline> &
   Calls<typeof pipelineRun> &
   Calls<typeof plugin> &
   Calls<typeof run> &
-  Calls<typeof runControl> &
+  Calls<typeof runChange> &
+  Calls<typeof runDecision> &
   Calls<typeof runList> &
   Calls<typeof schedule> &
   Calls<typeof scheduleChange> &
