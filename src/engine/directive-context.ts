@@ -11,12 +11,10 @@ import { rotateKeyDirective } from '../access/rotate-key.service.ts';
 import type { TokenStore } from '../access/tokens.service.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
-import { acknowledgeDirective } from '../insight/check.service.ts';
 import type { Dispatcher } from '../job/dispatcher.service.ts';
 import type { Pause, PluginSwitches } from '../job/pause.service.ts';
 import type { PluginInits } from '../job/plugin-init.service.ts';
 import { registerPackageDirectives, type Provisioner } from '../package/change.service.ts';
-import { replayDirective } from '../signal/replay.service.ts';
 import { registerTenantDirectives } from '../tenant/change.service.ts';
 import type { IsolationOf } from '../tenant/require-isolation.service.ts';
 import type { Tenants } from '../tenant/tenants.ts';
@@ -25,7 +23,7 @@ import { registerWebhookDirectives } from '../webhook/change.service.ts';
 import type { WebhookIntake, Webhooks } from '../webhook/webhooks.ts';
 import type { LedgerContext } from './context.ts';
 import type { Engine } from './engine.ts';
-import { reloadDirective, type Reloader } from './reload.ts';
+import type { Reloader } from './reload.ts';
 
 /** Services that carry out directives. */
 export interface DirectiveServices {
@@ -96,20 +94,14 @@ export function registerAllDirectives(
   context: LedgerContext,
   services: DirectiveServices,
 ): void {
-  const { tokens, reloader } = services;
+  const { tokens } = services;
   const { webhookIntake, webhooks, packages, tenants, isolation } = services;
   directives.registerDirective(createTokenDirective(context, tokens));
   directives.registerDirective(revokeTokenDirective(context, tokens));
   directives.registerDirective(rotateTokenDirective(context, tokens));
-  // A tenant doesn't change what belongs to the process.
-  if (context.tenant === undefined) {
-    directives.registerDirective(reloadDirective(reloader));
-  }
   if (tenants !== undefined) registerTenantDirectives(directives, context, tenants, isolation);
-  directives.registerDirective(acknowledgeDirective(context));
   registerPackageDirectives(directives, packages);
   registerWebhookDirectives(directives, context, webhookIntake, webhooks);
-  directives.registerDirective(replayDirective(context));
   directives.registerDirective(
     setCredentialDirective(context, webhookIntake, (name, value) =>
       checkCredential(name, value, context.ledger, webhookIntake.store),

@@ -41,11 +41,8 @@ import { pluginFacts, listPlugins } from '../plugin/operations.ts';
 import { pluginHealth } from '../plugin/health.operations.ts';
 import { initPluginDirective } from '../plugin/init.directives.ts';
 import { disablePluginDirective, enablePluginDirective } from '../plugin/switch.directives.ts';
-import {
-  acknowledgeIncident,
-  listIncidentsOperation,
-  showIncidentOperation,
-} from '../insight/incident.operations.ts';
+import { listIncidentsOperation, showIncidentOperation } from '../insight/incident.operations.ts';
+import { acknowledgeIncidentDirective } from '../insight/incident.directives.ts';
 import { cancelJobsOperation, retryJobsOperation } from '../job/bulk.operations.ts';
 import { cancelJobsDirective, retryJobsDirective } from '../job/job.directives.ts';
 import { pauseSystemDirective, resumeSystemDirective } from '../job/pause.directives.ts';
@@ -76,12 +73,8 @@ import {
 import { runPipeline, waitForRun } from '../pipeline/run/start.operations.ts';
 import { testPipeline } from '../pipeline/test.operations.ts';
 import { makePlugin, testPlugin, proveSystem } from './extras.operations.ts';
-import {
-  systemReload,
-  systemCheck,
-  systemHealth,
-  systemStatus,
-} from '../engine/system.operations.ts';
+import { systemCheck, systemHealth, systemStatus } from '../engine/system.operations.ts';
+import { reloadDirective } from '../engine/reload.directives.ts';
 import { decideStepDirective, rejectStep } from '../pipeline/run/decide.directives.ts';
 import {
   cancelRunDirective,
@@ -100,7 +93,7 @@ import {
   resumeScheduleDirective,
 } from '../schedule/schedule.directives.ts';
 import { emitSignal, emitSignals } from '../signal/emit.operations.ts';
-import { replaySignals } from '../signal/replay.operations.ts';
+import { replaySignalsDirective } from '../signal/replay.directives.ts';
 import { listSignalsOperation, showSignalOperation } from '../signal/operations.ts';
 import { systemSelfcheck } from '../insight/selfcheck.operations.ts';
 import {
@@ -158,7 +151,7 @@ const all: readonly (Operation | ListedDirective)[] = [
   retentionDirective,
   systemHealth,
   systemMetrics,
-  systemReload,
+  reloadDirective,
   systemSelfcheck,
   systemLogs,
   systemBreaker,
@@ -192,7 +185,7 @@ const all: readonly (Operation | ListedDirective)[] = [
   explainWhy,
   listIncidentsOperation,
   showIncidentOperation,
-  acknowledgeIncident,
+  acknowledgeIncidentDirective,
   listQueue,
   listSchedulesOperation,
   listSchedulerJobs,
@@ -249,7 +242,7 @@ const all: readonly (Operation | ListedDirective)[] = [
   showSignalOperation,
   emitSignal,
   emitSignals,
-  replaySignals,
+  replaySignalsDirective,
   listPackages,
   showPackage,
   makeValidatePackage(() => allDirectives),

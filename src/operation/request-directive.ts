@@ -111,11 +111,7 @@ export async function requestDirective(
  * Directives that run the commands that they name. The last link of a signal chain can't request
  * them.
  */
-const startsWork: ReadonlySet<string> = new Set([
-  'signal.replay',
-  'webhook.replay',
-  'webhook.test',
-]);
+const startsWork: ReadonlySet<string> = new Set(['webhook.replay', 'webhook.test']);
 
 /** Reads a text from a result. */
 export function textIn(result: Readonly<JsonObject>, name: string): string {

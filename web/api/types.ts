@@ -7,6 +7,7 @@ import type * as directive from '../../src/directive/operations.ts';
 import type * as discovery from '../../src/plugin/discovery.operations.ts';
 import type * as health from '../../src/plugin/health.operations.ts';
 import type * as incident from '../../src/insight/incident.operations.ts';
+import type * as incidentChange from '../../src/insight/incident.directives.ts';
 import type * as doctor from '../../src/insight/doctor.operations.ts';
 import type * as events from '../../src/signal/event-feed.operations.ts';
 import type * as packages from '../../src/package/operations.ts';
@@ -28,8 +29,9 @@ import type * as run from '../../src/job/start.operations.ts';
 import type * as schedule from '../../src/schedule/operations.ts';
 import type * as scheduleChange from '../../src/schedule/schedule.directives.ts';
 import type * as signalEmit from '../../src/signal/emit.operations.ts';
-import type * as signalReplay from '../../src/signal/replay.operations.ts';
+import type * as signalReplay from '../../src/signal/replay.directives.ts';
 import type * as signal from '../../src/signal/operations.ts';
+import type * as reload from '../../src/engine/reload.directives.ts';
 import type * as system from '../../src/engine/system.operations.ts';
 import type * as tenant from '../../src/tenant/operations.ts';
 import type * as tree from '../../src/job/tree.operations.ts';
@@ -67,6 +69,7 @@ export type Api = Calls<typeof analytics> &
   Calls<typeof events> &
   Calls<typeof health> &
   Calls<typeof incident> &
+  Calls<typeof incidentChange> &
   Calls<typeof job> &
   Calls<typeof jobBulk> &
   Calls<typeof jobChange> &
@@ -88,6 +91,7 @@ export type Api = Calls<typeof analytics> &
   Calls<typeof signal> &
   Calls<typeof signalEmit> &
   Calls<typeof signalReplay> &
+  Calls<typeof reload> &
   Calls<typeof system> &
   Calls<typeof tenant> &
   Calls<typeof tree> &
