@@ -11,7 +11,13 @@ import type { CommitName } from '../ledger/dialect.ts';
 import type { DirectiveInsert, DirectiveWork } from '../ledger/directive-work.ts';
 import type { FollowRules } from '../pipeline/follow-rules.ts';
 import type { Quota } from '../tenant/tenants.ts';
-import { callerKey, nounOf, type DirectiveDraft, type DirectiveType } from './directive.ts';
+import {
+  callerKey,
+  nounOf,
+  type DirectiveCaller,
+  type DirectiveDraft,
+  type DirectiveType,
+} from './directive.ts';
 import type { DirectiveResult } from './result.service.ts';
 import type { DirectiveWait } from './types.ts';
 
@@ -49,6 +55,8 @@ export interface DirectiveDefinition<
   ): Params | Promise<Params>;
   /** Returns the role that these params need beyond the type's own. */
   roleFor?(context: Context, params: Params): Promise<RoleNeed | undefined>;
+  /** Throws if a caller who isn't an owner can't request these params, as they were sent. */
+  authorize?(context: Context, params: object, caller: DirectiveCaller): void | Promise<void>;
   /** Creates a secret for the caller alone, and the params that recognize it later. */
   draw?(): DrawnSecret<Params>;
   /** The schema of the params on record, if `resolve` or `draw` adds to them. */

@@ -145,6 +145,12 @@ export function shownKey({ actor, idempotencyKey }: Directive): string {
   return idempotencyKey.startsWith(own) ? idempotencyKey.slice(own.length) : idempotencyKey;
 }
 
+/** The rights of a caller who requests a directive. */
+export interface DirectiveCaller {
+  readonly role: Role;
+  readonly scopes: readonly string[];
+}
+
 /** The static definition of a type of directive. */
 export interface DirectiveType<Params extends object = JsonObject> {
   /** `<noun>.<verb>` */

@@ -8,6 +8,7 @@ import {
   isLatest,
   isSameRequest,
   type Directive,
+  type DirectiveCaller,
   type DirectiveDraft,
   type DirectiveType,
 } from './directive.ts';
@@ -130,6 +131,11 @@ export class Directives {
     if (!isNew) return await this.#returnKnown(directive);
     const result = toDirectiveResult(directive, false);
     return drawn === undefined ? result : { ...result, result: drawn.reveal };
+  }
+
+  /** Throws if a caller who isn't an owner can't request these params. */
+  async authorize(type: string, params: object, caller: DirectiveCaller): Promise<void> {
+    await this.#types.get(type)?.authorize?.(this.#context, params, caller);
   }
 
   /** Throws FORBIDDEN if recorded params need a higher role. */

@@ -1,13 +1,3 @@
-import {
-  deleteCredentialDirective,
-  setCredentialDirective,
-} from '../access/change-credential.service.ts';
-import {
-  createTokenDirective,
-  revokeTokenDirective,
-  rotateTokenDirective,
-} from '../access/change-token.service.ts';
-import { rotateKeyDirective } from '../access/rotate-key.service.ts';
 import type { TokenStore } from '../access/tokens.service.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
@@ -18,7 +8,6 @@ import { registerPackageDirectives, type Provisioner } from '../package/change.s
 import { registerTenantDirectives } from '../tenant/change.service.ts';
 import type { IsolationOf } from '../tenant/require-isolation.service.ts';
 import type { Tenants } from '../tenant/tenants.ts';
-import { checkCredential } from '../webhook/check-entry.service.ts';
 import { registerWebhookDirectives } from '../webhook/change.service.ts';
 import type { WebhookIntake, Webhooks } from '../webhook/webhooks.ts';
 import type { LedgerContext } from './context.ts';
@@ -94,19 +83,8 @@ export function registerAllDirectives(
   context: LedgerContext,
   services: DirectiveServices,
 ): void {
-  const { tokens } = services;
   const { webhookIntake, webhooks, packages, tenants, isolation } = services;
-  directives.registerDirective(createTokenDirective(context, tokens));
-  directives.registerDirective(revokeTokenDirective(context, tokens));
-  directives.registerDirective(rotateTokenDirective(context, tokens));
   if (tenants !== undefined) registerTenantDirectives(directives, context, tenants, isolation);
   registerPackageDirectives(directives, packages);
   registerWebhookDirectives(directives, context, webhookIntake, webhooks);
-  directives.registerDirective(
-    setCredentialDirective(context, webhookIntake, (name, value) =>
-      checkCredential(name, value, context.ledger, webhookIntake.store),
-    ),
-  );
-  directives.registerDirective(deleteCredentialDirective(context, webhookIntake));
-  directives.registerDirective(rotateKeyDirective(context, tenants));
 }

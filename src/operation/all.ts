@@ -106,19 +106,18 @@ import {
   suspendTenant,
   tokenTenant,
 } from '../tenant/operations.ts';
+import { listCredentialsOperation, showCredential } from '../access/credential.operations.ts';
 import {
-  deleteCredentialOperation,
-  listCredentialsOperation,
-  rotateKey,
-  setCredentialOperation,
-  showCredential,
-} from '../access/credential.operations.ts';
+  deleteCredentialDirective,
+  setCredentialDirective,
+} from '../access/credential.directives.ts';
+import { rotateKeyDirective } from '../access/rotate-key.directives.ts';
+import { listTokensOperation } from '../access/token.operations.ts';
 import {
-  createTokenOperation,
-  listTokensOperation,
-  revokeTokenOperation,
-  rotateTokenOperation,
-} from '../access/token.operations.ts';
+  createTokenDirective,
+  revokeTokenDirective,
+  rotateTokenDirective,
+} from '../access/token.directives.ts';
 import { jobTree } from '../job/tree.operations.ts';
 import { triggerPlugin } from '../pipeline/run/trigger.operations.ts';
 import {
@@ -217,11 +216,11 @@ const all: readonly (Operation | ListedDirective)[] = [
   limitTenant,
   deleteTenant,
   tokenTenant,
-  setCredentialOperation,
+  setCredentialDirective,
   listCredentialsOperation,
   showCredential,
-  deleteCredentialOperation,
-  rotateKey,
+  deleteCredentialDirective,
+  rotateKeyDirective,
   addWebhook,
   editWebhook,
   listWebhooksOperation,
@@ -233,10 +232,10 @@ const all: readonly (Operation | ListedDirective)[] = [
   showDeliveryOperation,
   replayDelivery,
   testWebhook,
-  createTokenOperation,
+  createTokenDirective,
   listTokensOperation,
-  revokeTokenOperation,
-  rotateTokenOperation,
+  revokeTokenDirective,
+  rotateTokenDirective,
   tailSignals,
   listSignalsOperation,
   showSignalOperation,

@@ -19,7 +19,7 @@ export interface CompletedDirective<Input> {
   readonly awaitingApproval: boolean;
 }
 
-type InheritedKey = 'name' | 'summary' | 'scope' | 'role' | 'isForRoot';
+type InheritedKey = 'name' | 'directive' | 'summary' | 'scope' | 'role' | 'isForRoot';
 type DerivedKey = 'effect' | 'input' | 'output' | 'errors' | 'run' | 'plan';
 
 /** The operation of a directive. What isn't said is inherited from the directive. */
@@ -28,7 +28,7 @@ type OperationPart<
   Input extends z.ZodObject,
   Output extends z.ZodObject,
 > = Omit<Operation, InheritedKey | DerivedKey> &
-  Partial<Pick<Operation, Exclude<InheritedKey, 'name'>>> & {
+  Partial<Pick<Operation, Exclude<InheritedKey, 'name' | 'directive'>>> & {
     /** `<noun>.<action>` (default: the type). */
     readonly name?: Name;
     readonly effect: 'write' | 'destroy';
@@ -131,6 +131,7 @@ export function defineDirectiveOperation<
     return { params, more: secret === undefined ? {} : { secret } };
   };
   const operation = {
+    directive: type,
     summary,
     scope,
     ...(role === undefined ? {} : { role }),

@@ -21,6 +21,8 @@ export interface Operation {
   readonly offeredWith?: 'plugin' | readonly string[];
   /** True for the process and its files, which tenants share: tokens of tenants are refused. */
   readonly isForRoot?: boolean;
+  /** The type of the directive that it requests. */
+  readonly directive?: string;
   /** The role that the operation's directive requires; undefined if scopes alone decide. */
   readonly role?: Role;
   readonly input: z.ZodObject;

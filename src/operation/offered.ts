@@ -2,11 +2,8 @@ import { isAtLeast, type Role } from '../base/roles.ts';
 import type { Context } from './context.ts';
 import type { Operation } from './define.ts';
 import { allows, mayAllow, mayAllowPlugin } from '../access/scopes.ts';
-import { deleteCredentialType, setCredentialType } from '../access/change-credential.service.ts';
-import { rotateKeyType } from '../access/rotate-key.service.ts';
 import * as packages from '../package/change-directives.ts';
 import * as tenants from '../tenant/change-directives.ts';
-import { createTokenType } from '../access/change-token.service.ts';
 import type { DirectiveType } from '../directive/directive.ts';
 import * as webhooks from '../webhook/change-directives.ts';
 
@@ -57,10 +54,6 @@ type RuledType = Pick<DirectiveType, 'type' | 'role'>;
 
 /** The directive types that name a role; a test compares them with those that an engine registers. */
 const ruledTypes: readonly RuledType[] = [
-  createTokenType,
-  deleteCredentialType,
-  rotateKeyType,
-  setCredentialType,
   packages.disableType,
   packages.enableType,
   packages.installType,
@@ -83,7 +76,6 @@ const roleByType = new Map(ruledTypes.map(({ type, role }) => [type, role]));
 
 /** The directive types of operations with another name. */
 const directiveByOperation: Readonly<Record<string, string>> = {
-  'credential.rotate-key': 'credential.rotate',
   'tenant.token': 'tenant.create',
   'webhook.add': 'webhook.create',
   'webhook.edit': 'webhook.update',

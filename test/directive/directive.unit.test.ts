@@ -6,7 +6,7 @@ import {
   listChosenStatuses,
   retryJobsDirective,
 } from '../../src/job/job.directives.ts';
-import { createTokenType } from '../../src/access/change-token.service.ts';
+import { createTokenDirective } from '../../src/access/token.directives.ts';
 
 test('equal params have one spelling, whatever the order of their keys', () => {
   const one = toCanonicalJson({ b: [{ y: 1, x: null }], a: 'x' });
@@ -61,5 +61,5 @@ test.each([
   [['a:b:c:d'], false],
   [['jobs:\u0000'], false],
 ])('scopes %o', (scopes, isSound) => {
-  expect(createTokenType.params.safeParse({ name: 'a', scopes }).success).toBe(isSound);
+  expect(createTokenDirective.params.safeParse({ name: 'a', scopes }).success).toBe(isSound);
 });

@@ -41,7 +41,7 @@ import {
   createTokenDirective,
   revokeTokenDirective,
   rotateTokenDirective,
-} from '../../src/access/change-token.service.ts';
+} from '../../src/access/token.directives.ts';
 import type { ClaimedJob } from '../../src/job/types.ts';
 
 export interface StubEngine extends Engine {
@@ -119,12 +119,12 @@ export async function makeStubEngine(): Promise<StubEngine> {
       resumeSystemDirective,
       enablePluginDirective,
       disablePluginDirective,
+      createTokenDirective,
+      revokeTokenDirective,
+      rotateTokenDirective,
     ],
     () => Promise.resolve(),
   );
-  directives.registerDirective(createTokenDirective(context, tokens));
-  directives.registerDirective(revokeTokenDirective(context, tokens));
-  directives.registerDirective(rotateTokenDirective(context, tokens));
   const engine: StubEngine = {
     config: {
       service: { maxHops: 32 },
