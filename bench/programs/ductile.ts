@@ -1,4 +1,5 @@
 /** Shared by the programs that run the service. */
+import { allDirectives } from '../../src/operation/all.ts';
 import { engineRules } from '../../src/ledger/rules.ts';
 import { z } from 'zod';
 import { openVault } from '../../src/app/instance.ts';
@@ -146,6 +147,7 @@ export async function openWithoutProcesses(
   };
   const shared = createProcessContext(() => config.service.maxWorkers, {
     version: '0',
+    directives: allDirectives,
     authorize: () => Promise.resolve(),
   });
   return new LedgerEngine(shared, {

@@ -1,3 +1,4 @@
+import { allDirectives } from '../operation/all.ts';
 import { engineRules } from '../ledger/rules.ts';
 import { createProcessContext } from '../engine/process-context.ts';
 import { dirname, join } from 'node:path';
@@ -124,6 +125,7 @@ function makeEngine(
     version: paths.version,
     shippedPackages: paths.packages,
     tracer,
+    directives: allDirectives,
     authorize: refuseLate,
   });
   const tenants: TenantPool<LedgerEngine> = openTenants({

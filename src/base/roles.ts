@@ -37,3 +37,7 @@ export function roleOf(scopes: readonly string[]): Role {
 export function isAtLeast(role: Role, least: Role): boolean {
   return roles.indexOf(role) <= roles.indexOf(least);
 }
+
+export function withArticle(role: Role): string {
+  return `${role === 'owner' || role === 'admin' ? 'an' : 'a'} ${role}`;
+}

@@ -17,9 +17,9 @@ import {
 } from './result.service.ts';
 import {
   admitWork,
-  prepareWork,
+  toLedgerWork,
   type DirectiveExecution,
-  type DirectiveDefinition,
+  type AnyDirective,
   type PreparedWork,
   directiveRulesOf,
   parseParams,
@@ -32,13 +32,15 @@ import type { Log } from '../base/log.ts';
 export interface DirectiveStarter {
   /** Throws if the requester has lost the right to it. */
   readonly authorize: (directive: Directive) => Promise<void>;
-  readonly types: ReadonlyMap<string, DirectiveDefinition<object>>;
+  readonly types: ReadonlyMap<string, AnyDirective>;
   readonly createExecution: (directive: Directive) => DirectiveExecution;
   /** Executes a directive that this process started, and records its end. */
   readonly finish: (
-    definition: DirectiveDefinition<object>,
+    definition: AnyDirective,
     params: object,
     started: Directive,
+    execution: DirectiveExecution,
+    prepared: PreparedWork,
   ) => Promise<Directive>;
   readonly isStopping: () => boolean;
 }
@@ -65,7 +67,7 @@ export class WaitingDirectives {
     const { directive, verdict } = await ledger.directives.create({
       draft,
       processId,
-      work: { kind: 'process' },
+      work: undefined,
       wait,
       begin: followDirective(draft, 'requested', directiveRulesOf(this.#context)),
       ends: followEnds(draft, directiveRulesOf(this.#context)),
@@ -163,24 +165,25 @@ export class WaitingDirectives {
     const definition = types.get(directive.type);
     if (definition === undefined || isStopping()) return;
     const params = parseJson(directive.params) as object;
+    const execution = createExecution(directive);
     const prepared = await prepareDeferred(async () => {
       await authorize(directive);
       const known = parseParams({ params: definition.recorded ?? definition.params }, params);
-      await definition.plan(known);
-      return await prepareWork(definition, known, createExecution(directive));
+      await definition.plan(this.#context, known);
+      return (await definition.prepare?.(this.#context, known, execution)) ?? {};
     });
     const started = await admitWork(prepared, quota, () =>
       ledger.directives.start({
         directive,
         processId,
-        work: prepared.work,
+        ...toLedgerWork(prepared),
         begin: followDirective(directive, 'started', directiveRulesOf(this.#context)),
         ends: followEnds(directive, directiveRulesOf(this.#context)),
       }),
     );
     if (started === undefined) return;
     commits.publish({ moments: [{ directive: started, moment: 'started' }] });
-    await finish(definition, params, started);
+    await finish(definition, params, started, execution, prepared);
   }
 }
 
@@ -203,6 +206,6 @@ async function prepareDeferred(prepare: () => Promise<PreparedWork>): Promise<Pr
   } catch (thrown) {
     const error = toDuctileError(thrown);
     if (error.kind.retryable) throw error;
-    return { work: { kind: 'refused', end: toFailure(error) } };
+    return { work: () => Promise.resolve(toFailure(error)) };
   }
 }

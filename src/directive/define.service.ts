@@ -7,10 +7,18 @@ import { limits } from '../base/limits.ts';
 import type { Role } from '../base/roles.ts';
 import { describeIssues } from '../config/issues.ts';
 import type { LedgerContext } from '../engine/context.ts';
-import type { DirectiveWork } from '../ledger/directive-work.ts';
+import type { CommitName } from '../ledger/dialect.ts';
+import type { DirectiveInsert, DirectiveWork } from '../ledger/directive-work.ts';
 import type { FollowRules } from '../pipeline/follow-rules.ts';
 import type { Quota } from '../tenant/tenants.ts';
-import { callerKey, nounOf, type DirectiveDraft, type DirectiveType } from './directive.ts';
+import {
+  callerKey,
+  nounOf,
+  type DirectiveCaller,
+  type DirectiveDraft,
+  type DirectiveType,
+} from './directive.ts';
+import type { DirectiveResult } from './result.service.ts';
 import type { DirectiveWait } from './types.ts';
 
 export interface DirectiveRequest {
@@ -31,8 +39,45 @@ export interface DirectiveRequest {
   readonly causationId?: string;
 }
 
+/**
+ * A type of directive and how it is executed. It is a constant, so its functions get the context of
+ * the ledger. `plan` throws the reason for a refusal.
+ */
+export interface DirectiveDefinition<
+  Params extends object,
+  Context extends LedgerContext,
+> extends DirectiveType<Params> {
+  /** Adds what the caller left open, at the time of the request, so that the record is complete. */
+  resolve?(
+    context: Context,
+    params: Params,
+    request: Pick<DirectiveRequest, 'secret' | 'dryRun' | 'idempotencyKey'>,
+  ): Params | Promise<Params>;
+  /** Returns the role that these params need beyond the type's own. */
+  roleFor?(context: Context, params: Params): Promise<RoleNeed | undefined>;
+  /** Throws if a caller who isn't an owner can't request these params, as they were sent. */
+  authorize?(context: Context, params: object, caller: DirectiveCaller): void | Promise<void>;
+  /** Creates a secret for the caller alone, and the params that recognize it later. */
+  draw?(): DrawnSecret<Params>;
+  /** The schema of the params on record, if `resolve` or `draw` adds to them. */
+  readonly recorded?: z.ZodType<Params>;
+  /** True if the secret of a repeated request is the one of the recorded directive. */
+  isSameSecret?(context: Context, recorded: Params, secret: string | undefined): boolean;
+  plan(context: Context, params: Params): string[] | Promise<string[]>;
+  /** Returns SQL work, which the ledger executes in the transaction that records it. */
+  prepare?(
+    context: Context,
+    params: Params,
+    execution: DirectiveExecution,
+  ): PreparedWork | Promise<PreparedWork>;
+  /** Executes it in this process while the directive is running, if there is no SQL work. */
+  execute?(context: Context, params: Params, execution: DirectiveExecution): Promise<JsonObject>;
+  /** Called after the commit of a completed directive, in the process that executed it. */
+  after?(context: Context, params: Params, result: JsonObject): void | Promise<void>;
+}
+
 /** A type of directive and how it is executed. `plan` throws the reason for a refusal. */
-export type DirectiveDefinition<Params extends object> = DirectiveType<Params> & {
+export type BoundDirective<Params extends object> = DirectiveType<Params> & {
   /** Adds what the caller left open, at the time of the request, so that the record is complete. */
   resolve?(
     params: Params,
@@ -86,6 +131,8 @@ export interface DirectiveExecution {
   readonly progress: JsonObject | null;
   /** The value beside the params of an immediate directive; it isn't stored. */
   readonly secret?: string | undefined;
+  /** Requests another directive that this one needs. */
+  readonly direct: (request: DirectiveRequest) => Promise<DirectiveResult>;
   /** Shows the caller something that isn't recorded, if they still wait for the result. */
   readonly reveal: (shown: JsonObject) => void;
   /** Aborted when the process stops. */
@@ -93,21 +140,37 @@ export interface DirectiveExecution {
 }
 
 export interface PreparedWork {
-  readonly work: DirectiveWork;
+  /** Undefined if this process executes the directive. */
+  readonly work?: DirectiveWork | undefined;
+  /** Names the fault points around the commit (default: `other`). */
+  readonly commitName?: CommitName;
   /** Values that only the caller sees; they aren't stored. */
   readonly reveal?: JsonObject;
   /** The number of jobs that it enqueues, which count against the quota. */
   readonly jobs?: number;
+  /** Called like the `after` of the definition, and before it, with what only `prepare` knows. */
+  readonly after?: () => Promise<void>;
 }
 
-/** Returns the work for the ledger, or `process` if this process executes the directive. */
-export async function prepareWork(
-  definition: DirectiveDefinition<object>,
-  params: object,
-  execution: DirectiveExecution,
-): Promise<PreparedWork> {
-  if ('prepare' in definition) return await definition.prepare(params, execution);
-  return { work: { kind: 'process' } };
+/** A definition whose params and context aren't known here. */
+export type AnyDirective = DirectiveDefinition<object, LedgerContext>;
+
+/** Adds the context that a definition of the older form doesn't need. */
+export function unbind<Params extends object>(bound: BoundDirective<Params>): AnyDirective {
+  const any = bound as unknown as Record<string, ((...input: unknown[]) => unknown) | undefined>;
+  const names = ['resolve', 'roleFor', 'isSameSecret', 'plan', 'prepare', 'execute', 'after'];
+  const functions = names.flatMap((name) => {
+    const own = any[name];
+    return own === undefined ? [] : [[name, (_: unknown, ...input: unknown[]) => own(...input)]];
+  });
+  return { ...bound, ...(Object.fromEntries(functions) as object) } as unknown as AnyDirective;
+}
+
+export function toLedgerWork({
+  work,
+  commitName,
+}: PreparedWork): Pick<DirectiveInsert, 'work' | 'commitName'> {
+  return { work, ...(commitName === undefined ? {} : { commitName }) };
 }
 
 /** Calls the ledger with prepared work, within the quota of its jobs. */
@@ -146,7 +209,7 @@ export function digestParams(params: object): string {
 
 /** Creates the draft of a request. `given` are the params as the caller sent them. */
 export function createDraft(
-  definition: DirectiveDefinition<object>,
+  definition: DirectiveType<object>,
   params: object,
   request: DirectiveRequest & { readonly given: object },
 ): DirectiveDraft {

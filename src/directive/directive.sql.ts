@@ -10,7 +10,7 @@ import {
 } from './directive.ts';
 import type { Dialect, Session, Transaction } from '../ledger/dialect.ts';
 import { insertRow, type SqlExpression } from '../ledger/insert.ts';
-import type { Consequences, DirectiveInsert, DirectiveWork } from '../ledger/directive-work.ts';
+import type { Consequences, DirectiveInsert } from '../ledger/directive-work.ts';
 import type {
   DirectiveInsertResult,
   DirectiveEnd,
@@ -24,13 +24,6 @@ import { createRuns } from '../pipeline/run/advance.sql.ts';
 import { WhereClause } from '../ledger/where.ts';
 import { rangeAfter, readWalk, type ListPage, type WalkStream } from '../ledger/walk.ts';
 
-/** Executes SQL work. The ledger passes it in, because it knows the statements of every slice. */
-export type PerformWork = (
-  tx: Transaction,
-  work: Exclude<DirectiveWork, { readonly kind: 'process' }>,
-  actor: string,
-) => Promise<DirectiveEnd>;
-
 /**
  * Requests a directive. SQL work is done here, too, so that the request, the change, the end and
  * its signal are one commit. Other work is left running for this process.
@@ -38,7 +31,6 @@ export type PerformWork = (
 export async function insertDirective(
   tx: Transaction,
   request: DirectiveInsert,
-  perform: PerformWork,
 ): Promise<DirectiveInsertResult> {
   const { draft, work } = request;
   const epoch = await lockDirectives(tx);
@@ -50,8 +42,7 @@ export async function insertDirective(
   const [earlier] = await select(tx, new WhereClause().equals({ idempotency_key: key }), 1);
   if (earlier !== undefined) return compare(earlier, draft);
   if (request.begin !== undefined) await follow(tx, request.begin);
-  const isOpen = request.wait !== undefined || work.kind === 'process';
-  const end = isOpen ? undefined : await perform(tx, work, draft.actor);
+  const end = request.wait === undefined ? await work?.(tx, draft.actor) : undefined;
   await insert(tx, request, key, end);
   if (end !== undefined) await follow(tx, consequencesOf(end, request.ends));
   const [directive] = await select(tx, new WhereClause().equals({ id: draft.id }), 1);

@@ -142,6 +142,12 @@ export function shownKey({ actor, idempotencyKey }: Directive): string {
   return idempotencyKey.startsWith(own) ? idempotencyKey.slice(own.length) : idempotencyKey;
 }
 
+/** The rights of a caller who requests a directive. */
+export interface DirectiveCaller {
+  readonly role: Role;
+  readonly scopes: readonly string[];
+}
+
 /** The static definition of a type of directive. */
 export interface DirectiveType<Params extends object = JsonObject> {
   /** `<noun>.<verb>` */
@@ -154,6 +160,14 @@ export interface DirectiveType<Params extends object = JsonObject> {
   readonly params: z.ZodType<Params>;
   /** True if it concerns all ledgers, so that tokens of tenants can't request it. */
   readonly isForRoot?: boolean;
+  /** `root`: only the root ledger has this type, because it changes what belongs to the process. */
+  readonly ledgers?: 'root';
+  /** True if handlers of packages can request it: it stops, resumes or ends something. */
+  readonly isForHandlers?: boolean;
+  /** True if it runs the commands that it names. The last link of a signal chain can't request it. */
+  readonly startsWork?: boolean;
+  /** True if only a person decides it, never a job. */
+  readonly isDecision?: boolean;
   /** The part that can't be undone, in a sentence; others are undone by their counterpart. */
   readonly lasting?: string;
   /**

@@ -14,7 +14,6 @@ import {
   follow,
   lockDirectives,
   toOutcome,
-  type PerformWork,
 } from './directive.sql.ts';
 
 /**
@@ -24,7 +23,6 @@ import {
 export async function startDirective(
   tx: Transaction,
   { directive, processId, work, begin, ends }: DirectiveStart,
-  perform: PerformWork,
 ): Promise<Directive | undefined> {
   const { dialect } = tx;
   const { id, actor, attempt } = directive;
@@ -38,8 +36,8 @@ export async function startDirective(
   );
   if (started.length === 0) return await findStarted(tx, directive, processId);
   await follow(tx, begin);
-  if (work.kind !== 'process') {
-    const end = await perform(tx, work, actor);
+  if (work !== undefined) {
+    const end = await work(tx, actor);
     await closeDirective(tx, { id, processId, end, ...consequencesOf(end, ends) });
   }
   return await findDirective(tx, id);

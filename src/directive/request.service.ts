@@ -8,6 +8,7 @@ import {
   isLatest,
   isSameRequest,
   type Directive,
+  type DirectiveCaller,
   type DirectiveDraft,
   type DirectiveType,
 } from './directive.ts';
@@ -30,9 +31,11 @@ import {
 import {
   admitWork,
   createDraft,
-  prepareWork,
+  toLedgerWork,
+  unbind,
+  type AnyDirective,
   type DirectiveExecution,
-  type DirectiveDefinition,
+  type BoundDirective,
   type DirectiveRequest,
   type DrawnSecret,
   type PreparedWork,
@@ -57,7 +60,7 @@ const CLOSE_RETRY_MS = 1000;
 export class Directives {
   readonly #context: LedgerContext;
   readonly #log: Log;
-  readonly #types = new Map<string, DirectiveDefinition<object>>();
+  readonly #types: Map<string, AnyDirective>;
   readonly #running = new Map<string, Promise<void>>();
   /** Values for waiting callers that aren't in the record, by directive. */
   readonly #revealed = new Map<string, JsonObject>();
@@ -66,14 +69,19 @@ export class Directives {
   readonly waiting: WaitingDirectives;
 
   /** `authorize` throws if the requester of a waiting directive has lost the right to it. */
-  constructor(context: LedgerContext, authorize: (directive: Directive) => Promise<void>) {
+  constructor(
+    context: LedgerContext,
+    definitions: readonly AnyDirective[],
+    authorize: (directive: Directive) => Promise<void>,
+  ) {
     this.#context = context;
+    this.#types = new Map(definitions.map((definition) => [definition.type, definition]));
     this.#log = context.log.child('directive');
     this.waiting = new WaitingDirectives(context, {
       authorize,
       types: this.#types,
       createExecution: (directive) => this.#createExecution(directive),
-      finish: (definition, params, started) => this.#finish(definition, params, started),
+      finish: (...started) => this.#finish(...started),
       isStopping: () => this.#stop.signal.aborted,
     });
   }
@@ -83,8 +91,8 @@ export class Directives {
     return [...this.#types.values()];
   }
 
-  registerDirective<Params extends object>(definition: DirectiveDefinition<Params>): void {
-    this.#types.set(definition.type, definition);
+  registerDirective<Params extends object>(definition: BoundDirective<Params>): void {
+    this.#types.set(definition.type, unbind(definition));
   }
 
   async direct(request: DirectiveRequest): Promise<DirectiveResult> {
@@ -93,7 +101,7 @@ export class Directives {
     // Before `resolve`, because the same key must find the same request after packages or files change.
     const known = await this.#findByKey(definition, given, request);
     if (known !== undefined) return await this.#repeat(known, request);
-    const resolved = (await definition.resolve?.(given, request)) ?? given;
+    const resolved = (await definition.resolve?.(this.#context, given, request)) ?? given;
     await this.#requireRole(definition, resolved, request.actorRole);
     const drawn = request.dryRun === true ? undefined : definition.draw?.();
     const params = { ...resolved, ...drawn?.params };
@@ -103,7 +111,7 @@ export class Directives {
     if (earlier !== undefined) return await this.#repeat(earlier, request);
     let plan: string[];
     try {
-      plan = await definition.plan(params);
+      plan = await definition.plan(this.#context, params);
     } catch (error) {
       return await this.#refuse(draft, error, wait);
     }
@@ -125,6 +133,11 @@ export class Directives {
     return drawn === undefined ? result : { ...result, result: drawn.reveal };
   }
 
+  /** Throws if a caller who isn't an owner can't request these params. */
+  async authorize(type: string, params: object, caller: DirectiveCaller): Promise<void> {
+    await this.#types.get(type)?.authorize?.(this.#context, params, caller);
+  }
+
   /** Throws FORBIDDEN if recorded params need a higher role. */
   async requireRole(type: string, params: object, role: Role): Promise<void> {
     const definition = this.#find(type);
@@ -138,7 +151,7 @@ export class Directives {
     await Promise.allSettled([...this.#running.values(), this.waiting.settled()]);
   }
 
-  #find(type: string): DirectiveDefinition<object> {
+  #find(type: string): AnyDirective {
     const definition = this.#types.get(type);
     if (definition !== undefined) return definition;
     throw new DuctileError('INPUT_INVALID', `there is no directive ${type}`, {
@@ -149,12 +162,12 @@ export class Directives {
 
   /** A request without a role comes from the service itself. */
   async #requireRole(
-    definition: DirectiveDefinition<object>,
+    definition: AnyDirective,
     params: object,
     role: Role | undefined,
   ): Promise<void> {
     if (role === undefined) return;
-    const need = await definition.roleFor?.(params);
+    const need = await definition.roleFor?.(this.#context, params);
     if (need === undefined || isAtLeast(role, need.role)) return;
     const message = `${definition.type} sets ${need.what}, which needs the role ${need.role}`;
     const hint = `Use a token whose role is ${need.role}, or leave the value as it is.`;
@@ -163,7 +176,7 @@ export class Directives {
 
   /** Finds the directive of the caller's key; throws if it was another request. */
   async #findByKey(
-    definition: DirectiveDefinition<object>,
+    definition: AnyDirective,
     given: object,
     { actor, idempotencyKey, secret }: DirectiveRequest,
   ): Promise<Directive | undefined> {
@@ -177,7 +190,7 @@ export class Directives {
     const isSame =
       earlier.type === definition.type &&
       earlier.askedDigest === digestParams(given) &&
-      (definition.isSameSecret?.(recorded, secret) ?? true);
+      (definition.isSameSecret?.(this.#context, recorded, secret) ?? true);
     if (!isSame) throw createMismatchError(earlier);
     return earlier;
   }
@@ -210,7 +223,7 @@ export class Directives {
 
   /** Returns what delays a directive; undefined if it starts at once. */
   #waitOf(
-    { type, isImmediate }: DirectiveDefinition<object>,
+    { type, isImmediate }: AnyDirective,
     { due }: DirectiveRequest,
   ): DirectiveWait | undefined {
     const forApproval = Object.hasOwn(this.#context.config.directives.approval, type);
@@ -223,7 +236,7 @@ export class Directives {
   }
 
   async #executeNow(
-    definition: DirectiveDefinition<object>,
+    definition: AnyDirective,
     params: object,
     draft: DirectiveDraft,
     {
@@ -239,7 +252,7 @@ export class Directives {
     const signalled = { ...draft, isQuiet };
     let prepared: PreparedWork;
     try {
-      prepared = await prepareWork(definition, params, execution);
+      prepared = (await definition.prepare?.(this.#context, params, execution)) ?? {};
     } catch (error) {
       return await this.#refuse(draft, error);
     }
@@ -247,7 +260,7 @@ export class Directives {
       ledger.directives.create({
         draft,
         processId,
-        work: prepared.work,
+        ...toLedgerWork(prepared),
         begin: followStart(signalled, directiveRulesOf(this.#context)),
         ends: followEnds(signalled, directiveRulesOf(this.#context)),
       }),
@@ -256,7 +269,8 @@ export class Directives {
     if (verdict === 'repeated') return await this.#returnKnown(directive);
     const moments = ['requested', 'started'] as const;
     commits.publish({ moments: moments.map((moment) => ({ directive, moment })) });
-    const ended = await this.#finish(definition, params, { ...directive, isQuiet });
+    const started = { ...directive, isQuiet };
+    const ended = await this.#finish(definition, params, started, execution, prepared);
     const result = toDirectiveResult(ended, false);
     const reveal = { ...drawn?.reveal, ...prepared.reveal, ...this.#revealed.get(draft.id) };
     this.#revealed.delete(draft.id);
@@ -272,34 +286,39 @@ export class Directives {
     const hasProgress = progress !== undefined && progress !== null;
     const reached = hasProgress ? (parseJson(progress) as JsonObject) : null;
     const reveal = (shown: JsonObject): void => void this.#revealed.set(id, shown);
-    return { directiveId: id, actor, progress: reached, reveal, signal: this.#stop.signal };
+    const direct = (request: DirectiveRequest) => this.direct(request);
+    const { signal } = this.#stop;
+    return { directiveId: id, actor, progress: reached, direct, reveal, signal };
   }
 
   /** Executes a directive that this process started, records its end, and applies it in this process. */
   async #finish(
-    definition: DirectiveDefinition<object>,
+    definition: AnyDirective,
     params: object,
     started: Directive & Pick<SignalledDirective, 'isQuiet'>,
+    execution: DirectiveExecution,
+    prepared: PreparedWork,
   ): Promise<Directive> {
     const isRunning = started.status === 'running';
-    const ended = isRunning ? await this.#execute(definition, params, started) : started;
+    const ended = isRunning ? await this.#execute(definition, params, started, execution) : started;
     logDirective(ended, this.#log);
     const { status } = ended;
     if (status !== 'requested' && status !== 'running')
       this.#context.commits.publish({ moments: [{ directive: ended, moment: status }] });
     // Before the wake-up below, so that it finds what was enabled.
-    if (status === 'completed') await this.#apply(definition, params, ended);
+    if (status === 'completed') await this.#apply(definition, params, ended, prepared);
     this.#context.commits.publish({ claimable: true, advancing: true });
     return ended;
   }
 
   async #execute(
-    definition: DirectiveDefinition<object>,
+    definition: AnyDirective,
     params: object,
     draft: Directive & Pick<SignalledDirective, 'isQuiet'>,
+    execution: DirectiveExecution,
   ): Promise<Directive> {
     if (definition.execute === undefined) throw new Error(`nobody executes ${draft.type}`);
-    const work = definition.execute(params, this.#createExecution(draft)).then(
+    const work = definition.execute(this.#context, params, execution).then(
       (result): DirectiveEnd => ({ status: 'completed', result }),
       (thrown: unknown): DirectiveEnd => toFailure(toDuctileError(thrown)),
     );
@@ -323,12 +342,14 @@ export class Directives {
 
   /** Calls `after`. The directive is committed, so an error is only logged. */
   async #apply(
-    definition: DirectiveDefinition<object>,
+    definition: AnyDirective,
     params: object,
     directive: Directive,
+    { after }: PreparedWork,
   ): Promise<void> {
     try {
-      await definition.after?.(params, readResult(directive) ?? {});
+      await after?.();
+      await definition.after?.(this.#context, params, readResult(directive) ?? {});
     } catch (error) {
       const fields = { directive_id: directive.id, error: messageOf(error) };
       this.#log.warn('a completed directive is not applied in this process yet', fields);

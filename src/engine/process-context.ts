@@ -13,6 +13,7 @@ import type { Host } from '../plugin/process.ts';
 import type { TenantPool, TenantSelf } from '../tenant/tenants.ts';
 import type { IsolationOf } from '../tenant/require-isolation.service.ts';
 import type { Reach } from './context.ts';
+import type { EngineDirective } from './directive-context.ts';
 import type { Engine } from './engine.ts';
 import type { Blueprint } from './generation.ts';
 import type { BlueprintSource } from './reload.ts';
@@ -31,6 +32,8 @@ export interface ProcessContext {
   readonly indexChecks: IndexChecks;
   readonly metrics: Metrics;
   readonly tracer: Tracer;
+  /** All types of directives. */
+  readonly directives: readonly EngineDirective[];
   /** Throws if the requester of a directive has lost the right to it while the directive waited. */
   readonly authorize: (engine: Engine, principal: Principal, directive: Directive) => Promise<void>;
 }
@@ -38,7 +41,7 @@ export interface ProcessContext {
 /** Creates the context with defaults; `slots` returns the number of attempts that may run at once. */
 export function createProcessContext(
   slots: () => number,
-  given: Pick<ProcessContext, 'version' | 'authorize'> & Partial<ProcessContext>,
+  given: Pick<ProcessContext, 'version' | 'directives' | 'authorize'> & Partial<ProcessContext>,
 ): ProcessContext {
   return {
     shippedPackages: undefined,

@@ -24,11 +24,9 @@ import type { Config } from '../config/config.ts';
 import { redact } from '../config/effective.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { describeChanges, findFixed, findRemovedPlugins } from './config-changes.ts';
-import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { GenerationStatus, ReloadReport } from './engine.ts';
 import { describeLostTargets } from '../webhook/check-entry.service.ts';
 import { claimConfiguredNames } from '../access/tokens.service.ts';
-import * as z from 'zod';
 
 /** Reads the files from which a generation is created. */
 export interface BlueprintSource {
@@ -271,27 +269,4 @@ const WOULD_BE_REFUSED = 'It would be refused: ';
 export function findReloadRefusal(plan: readonly string[]): string | undefined {
   const refusal = plan.find((sentence) => sentence.startsWith(WOULD_BE_REFUSED));
   return refusal?.slice(WOULD_BE_REFUSED.length);
-}
-
-/** Reloads only the process that got the request: each host has its own files. */
-export function reloadDirective(reloader: Reloader): DirectiveDefinition<object> {
-  return {
-    type: 'config.reload',
-    summary: 'Read the configuration and the plugins again, and put them in force.',
-    scope: 'system:rw',
-    isImmediate: true,
-    params: z.strictObject({}),
-    sameness: () => 'each',
-    target: () => '',
-    plan: () => reloader.plan(),
-    async execute(_params, { actor }) {
-      const { generation, snapshotId, reloadedAt, changes } = await reloader.reload(actor);
-      return {
-        generation,
-        config_snapshot_id: snapshotId,
-        reloaded_at: reloadedAt,
-        changes: [...changes],
-      };
-    },
-  };
 }

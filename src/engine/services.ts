@@ -20,18 +20,30 @@ import { InitHealth, makePluginInits } from '../job/plugin-init.service.ts';
 import { makePruner } from '../job/prune.service.ts';
 import { logDuplicateRuns, logDuplicates, makeSettler } from '../job/settle.service.ts';
 import { makeWaker } from '../job/wake.service.ts';
-import { makeSignalDirectiveRule } from '../package/handlers.service.ts';
+import {
+  checkHandlers,
+  findHandlerTypes,
+  makeSignalDirectiveRule,
+  type HandlerTypes,
+} from '../package/handlers.service.ts';
 import { makeActiveInstallations } from '../package/installations.service.ts';
 import { makeFollowHalt } from '../pipeline/follow-signal.ts';
 import { makeAdvancer } from '../pipeline/run/advancer.service.ts';
 import { makeRunStarter } from '../pipeline/run/start.service.ts';
 import { makeScheduler } from '../schedule/scheduler.service.ts';
+import { configInvalid } from '../config/problem.ts';
 import { makeActivity } from '../signal/event-feed.service.ts';
 import { makeSignalEmitter } from '../signal/emit.service.ts';
 import { makeWebhookIntake } from '../webhook/accept.service.ts';
 import { makeWebhooks, type ResultWaiter } from '../webhook/receive.service.ts';
+import type { Config } from '../config/config.ts';
 import type { LedgerContext } from './context.ts';
-import { registerAllDirectives } from './directives.ts';
+import type { Blueprint } from './generation.ts';
+import {
+  createDirectiveContext,
+  listLedgerDirectives,
+  registerAllDirectives,
+} from './directive-context.ts';
 import type { Engine } from './engine.ts';
 import type { LedgerSetup, ProcessContext } from './process-context.ts';
 import { makeReloader } from './reload.ts';
@@ -53,13 +65,19 @@ export function createServices(
   setup: LedgerSetup,
   engine: Engine & ResultWaiter,
 ) {
-  provideRules(context);
+  const handlerTypes = findHandlerTypes(process.directives);
+  provideRules(context, handlerTypes);
   const base = { context, process, setup, engine };
   const state = createState(context);
   const intake = createIntake(base);
   const execution = createExecution(base, state);
   const timing = createTiming(base, { ...state, ...execution });
-  const change = createChange(base, { ...state, ...intake, ...execution, ...timing });
+  const change = createChange(base, handlerTypes, {
+    ...state,
+    ...intake,
+    ...execution,
+    ...timing,
+  });
   const upkeep = createUpkeep(base, { ...state, ...execution, ...timing, ...change });
   const { metrics, tracer } = process;
   const { tenants } = setup;
@@ -144,12 +162,18 @@ type TimingServices = ReturnType<typeof createTiming>;
 /** Phase 5: reloads and directives, which change the system. */
 function createChange(
   base: CreationContext,
+  handlerTypes: HandlerTypes,
   services: StateServices & IntakeServices & ExecutionServices & TimingServices,
 ) {
   const { context, process, setup } = base;
   const { source, tenants, isolation } = setup;
   const { webhookIntake, liveness, tokens } = services;
-  const installations = makeActiveInstallations(context, source.compile);
+  const compile = (config: Config): Blueprint => {
+    const problems = checkHandlers(config.handlers, handlerTypes);
+    if (problems.length > 0) throw configInvalid(problems);
+    return source.compile(config);
+  };
+  const installations = makeActiveInstallations(context, compile);
   const { reaper } = liveness;
   const reloader = makeReloader(context, {
     ...setup,
@@ -166,12 +190,13 @@ function createChange(
     const configured = context.config.packageRoots.map(({ path }) => path);
     return [...configured, ...[process.shippedPackages ?? []].flat()];
   };
-  const { compile } = source;
   const packages = { context, webhookIntake, compile, packageRoots, renew: renewInstallations };
-  const directives = new Directives(context, (directive) =>
-    authorizeAgain(directive, tokens, base),
-  );
   const changeable = { ...services, reloader, packages, tenants, isolation };
+  const directives = new Directives(
+    createDirectiveContext(context, changeable),
+    listLedgerDirectives(process.directives, context),
+    (directive) => authorizeAgain(directive, tokens, base),
+  );
   registerAllDirectives(directives, context, changeable);
   return { installations, reloader, renewInstallations, packageRoots, directives };
 }
@@ -217,14 +242,18 @@ async function authorizeAgain(
 }
 
 /** Provides the rules that the ledger applies inside its transactions. */
-function provideRules(context: LedgerContext): void {
+function provideRules(context: LedgerContext, handlerTypes: HandlerTypes): void {
   const { ledger, vault, commits, log } = context;
   const follow = makeFollowHalt(() => context.generation.rules);
   const rules: LedgerRules = {
     followHalt: follow,
     followApproval: follow,
     openSignal: (id, sealed) => vault.open(sealed, purposes.payload(id)),
-    listSignalDirectives: makeSignalDirectiveRule(() => context.config, log.child('handlers')),
+    listSignalDirectives: makeSignalDirectiveRule(
+      () => context.config,
+      handlerTypes,
+      log.child('handlers'),
+    ),
     onSignalDirectives: (requested) => commits.publish({ requested }),
   };
   ledger.provideRules(rules);

@@ -1,12 +1,9 @@
 import { showRow } from '../base/show-row.ts';
+import { serviceStateShape, showServiceState } from '../job/pause.directives.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { GenerationStatus } from './engine.ts';
-import { findReloadRefusal } from './reload.ts';
-import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { direct, directErrors, planDirective } from '../operation/request-directive.ts';
 import { readSummary, summaryShape } from '../insight/ledger-findings.operations.ts';
 import { figuresOf, type QueueFigures } from '../job/figures.operations.ts';
 import { checkPlugins, readHealth, type healthShape } from '../plugin/health.operations.ts';
@@ -20,14 +17,6 @@ import { queueShape, showQueue } from '../job/operations.ts';
 import { allows } from '../access/scopes.ts';
 import { jobShape, showJob } from '../job/shapes.service.ts';
 import * as z from 'zod';
-
-const states = ['stopped', 'starting', 'running', 'paused', 'degraded', 'stopping'] as const;
-
-const stateShape = z.object({
-  process_id: z.string(),
-  state: z.enum(states),
-  detail: z.string().nullable().describe('why it is degraded'),
-});
 
 const lastJobShape = jobShape.pick({
   job_id: true,
@@ -64,7 +53,7 @@ export const systemStatus = defineOperation({
       .default(false)
       .describe('run the health check of each plugin that you may run, and wait for the results'),
   }),
-  output: stateShape.extend({
+  output: serviceStateShape.extend({
     uptime_seconds: z.int(),
     slots: z.int().describe('attempts that this process may run at once'),
     spawner: z.enum(['native', 'node']),
@@ -132,7 +121,7 @@ export const systemStatus = defineOperation({
       allows(scopes, 'plugin:ro') ? readPluginStates(ledger, catalog) : [],
     ]);
     return {
-      ...showState(context),
+      ...showServiceState(context),
       uptime_seconds: Math.floor(uptimeMs / 1000),
       slots,
       spawner,
@@ -217,86 +206,6 @@ export const systemCheck = defineOperation({
   },
 });
 
-export const systemPause = defineOperation({
-  name: 'system.pause',
-  summary: 'Start no more jobs; what is running goes on, new jobs are still accepted.',
-  effect: 'write',
-  scope: 'system:rw',
-  input: z.strictObject({}),
-  output: stateShape,
-  errors: [...directErrors, 'LEDGER_UNAVAILABLE'],
-  http: { method: 'POST', path: '/system/pause' },
-  cli: { examples: ['ductile system pause'] },
-  async run(context) {
-    await direct(context, 'system.pause', {});
-    return showState(context);
-  },
-  plan: (context) => planDirective(context, 'system.pause', {}),
-});
-
-export const systemResume = defineOperation({
-  name: 'system.resume',
-  summary: 'Start jobs again after a pause.',
-  effect: 'write',
-  scope: 'system:rw',
-  input: z.strictObject({}),
-  output: stateShape,
-  errors: [...directErrors, 'LEDGER_UNAVAILABLE'],
-  http: { method: 'POST', path: '/system/resume' },
-  cli: { examples: ['ductile system resume'] },
-  async run(context) {
-    await direct(context, 'system.resume', {});
-    return showState(context);
-  },
-  plan: (context) => planDirective(context, 'system.resume', {}),
-});
-
-export const systemReload = defineOperation({
-  name: 'system.reload',
-  summary: 'Put the changed configuration and plugins in force, while work goes on.',
-  effect: 'write',
-  isForRoot: true,
-  scope: 'system:rw',
-  needs: 'server',
-  input: z.strictObject({}),
-  output: z.object({
-    status: z.literal('ok'),
-    generation: z.int().describe('1 from the start of the process, one more with each reload'),
-    config_snapshot_id: z.string().describe('the record of what is in force now'),
-    reloaded_at: z.string(),
-    changes: z.array(z.string()),
-    message: z.string(),
-    directive_id: z.string().describe('the record of this change'),
-  }),
-  errors: [...directErrors, 'LEDGER_UNAVAILABLE', 'RELOAD_REFUSED', 'TENANT_NOT_ISOLATED'],
-  http: { method: 'POST', path: '/system/reload' },
-  cli: { examples: ['ductile system reload', 'ductile system reload --dry-run'] },
-  async run(context) {
-    const { id, result } = await direct(context, 'config.reload', {});
-    const { generation, config_snapshot_id, reloaded_at, changes } = reloadShape.parse(result);
-    const message =
-      changes.length === 0
-        ? 'Nothing has changed.'
-        : `${changes.length === 1 ? '1 change is' : `${changes.length} changes are`} in force.`;
-    const what = { generation, config_snapshot_id, reloaded_at, changes, message };
-    return { status: 'ok' as const, ...what, directive_id: id };
-  },
-  async plan(context) {
-    const plan = await planDirective(context, 'config.reload', {});
-    // Scripts that check a configuration this way read the exit code.
-    const refusal = findReloadRefusal(plan);
-    if (refusal !== undefined) throw new DuctileError('RELOAD_REFUSED', refusal);
-    return plan;
-  },
-});
-
-const reloadShape = z.object({
-  generation: z.int(),
-  config_snapshot_id: z.string(),
-  reloaded_at: z.string(),
-  changes: z.array(z.string()),
-});
-
 function showGeneration({ number, snapshotId, loadedAt, lastReload }: GenerationStatus) {
   return {
     number,
@@ -319,11 +228,6 @@ function showHealth(known: ReadonlyMap<string, z.output<typeof healthShape>>) {
 
 function countOpen({ ready, delayed, running }: QueueFigures): number {
   return ready + delayed + running;
-}
-
-function showState({ engine }: Context): z.output<typeof stateShape> {
-  const { processId, state, detail } = engine.status();
-  return { process_id: processId, state, detail: detail ?? null };
 }
 
 /** Waits for a short time only, because a monitor needs a response even if the database gives none. */

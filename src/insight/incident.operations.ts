@@ -1,13 +1,11 @@
 import { showRow } from '../base/show-row.ts';
 import * as z from 'zod';
 import { parseStoredJson } from '../base/json.ts';
-import { limits } from '../base/limits.ts';
 import { incidentKinds } from './findings/all.ts';
 import type { Incident } from './types.ts';
 import { readSeqCursor, readEpoch, writeCursor } from '../operation/page.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { direct, directErrors, planDirective } from '../operation/request-directive.ts';
 import { findById } from '../operation/find-by-id.ts';
 import { cursorField, limitField } from '../operation/page.ts';
 import { showSignal, signalShape } from '../job/shapes.service.ts';
@@ -107,7 +105,7 @@ export const showIncidentOperation = defineOperation({
   http: { method: 'GET', path: '/incidents/:id' },
   cli: { positionals: ['id'], examples: ['ductile incident show 0199a1b2'] },
   async run({ engine: { ledger }, principal }, { id }) {
-    const incident = await findIncident(ledger, id);
+    const incident = await findIncidentById(ledger, id);
     const about = { subjectType: 'incident', subjectId: incident.id } as const;
     const signals = await ledger.signals.list({ ...about, order: 'oldest', limit: 2 });
     return {
@@ -117,57 +115,10 @@ export const showIncidentOperation = defineOperation({
   },
 });
 
-export const acknowledgeIncident = defineOperation({
-  name: 'incident.acknowledge',
-  summary: 'Stop reporting the dead jobs or halted runs of an incident that ended before now.',
-  effect: 'write',
-  scope: 'incidents:rw',
-  input: z.strictObject({
-    id: z
-      .string()
-      .min(4)
-      .max(limits.findingIdCharsMax)
-      .describe('the id of an incident or its beginning, or of a finding: job_dead:mail/handle'),
-    reason: z
-      .string()
-      .min(1)
-      .max(limits.decisionReasonCharsMax)
-      .optional()
-      .describe('for the record'),
-  }),
-  output: z.object({
-    finding: z.string().describe('the kind and the key of what is no longer reported'),
-    directive_id: z.string().describe('the record of this change'),
-  }),
-  errors: [...directErrors, 'INCIDENT_NOT_FOUND', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
-  http: { method: 'POST', path: '/incidents/:id/acknowledge' },
-  cli: {
-    positionals: ['id'],
-    examples: [
-      'ductile incident acknowledge 0199a1b2 --reason "sent by hand"',
-      'ductile incident acknowledge job_dead:mail/handle',
-    ],
-  },
-  async run(context, input) {
-    const params = await toAcknowledgeParams(context, input);
-    const { id } = await direct(context, 'incident.acknowledge', params);
-    return { finding: params.finding, directive_id: id };
-  },
-  plan: async (context, input) =>
-    planDirective(context, 'incident.acknowledge', await toAcknowledgeParams(context, input)),
-});
-
-async function toAcknowledgeParams(
-  { engine: { ledger } }: Context,
-  { id, reason }: { readonly id: string; readonly reason?: string | undefined },
-): Promise<{ readonly finding: string }> {
-  const why = reason === undefined ? {} : { reason };
-  if (id.includes(':')) return { finding: id, ...why };
-  const { kind, key } = await findIncident(ledger, id.toLowerCase());
-  return { finding: `${kind}:${key}`, ...why };
-}
-
-function findIncident(ledger: Context['engine']['ledger'], id: string): Promise<Incident> {
+export function findIncidentById(
+  ledger: Context['engine']['ledger'],
+  id: string,
+): Promise<Incident> {
   return findById(id, {
     noun: 'incident',
     errorCode: 'INCIDENT_NOT_FOUND',

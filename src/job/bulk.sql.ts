@@ -12,7 +12,7 @@ import {
   type BulkStep,
   type Retry,
   type RetryResult,
-} from './directives.ts';
+} from './bulk.ts';
 import { enqueueJobs } from './enqueue.sql.ts';
 import { jobColumns, toJob } from './job.sql.ts';
 import { isTerminal, type Job, type CancelResult } from './job.ts';

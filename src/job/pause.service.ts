@@ -1,17 +1,8 @@
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { requireLoadedPlugin } from '../plugin/catalog.ts';
 import type { TenantPool } from '../tenant/tenants.ts';
-import {
-  disablePluginType,
-  enablePluginType,
-  pauseType,
-  resumeType,
-  type PluginChoice,
-} from './directives.ts';
 import type { Dispatcher } from './dispatcher.service.ts';
 import type { PluginSwitch } from './types.ts';
 
@@ -125,62 +116,4 @@ export async function enforceSwitches(
   await switches.refresh();
   if (switches.disabled.length === 0) return;
   await dispatcher.releaseWaiting((plugin) => switches.isDisabled(plugin));
-}
-
-export function pauseDirective(
-  { ledger }: LedgerContext,
-  pause: Pick<Pause, 'apply'>,
-  dispatcher: Pick<Dispatcher, 'running'>,
-): DirectiveDefinition<object> {
-  return {
-    ...pauseType,
-    async plan() {
-      if (await isPaused(ledger)) return ['It is paused already; nothing would change.'];
-      return [`No more jobs would start; ${dispatcher.running.length} running would go on.`];
-    },
-    prepare: () => ({ work: { kind: 'system.pause', paused: true } }),
-    after: () => pause.apply(),
-  };
-}
-
-export function resumeDirective(
-  { ledger }: LedgerContext,
-  pause: Pick<Pause, 'apply'>,
-): DirectiveDefinition<object> {
-  return {
-    ...resumeType,
-    async plan() {
-      if (!(await isPaused(ledger))) return ['It is not paused; nothing would change.'];
-      const { ready } = await ledger.jobs.countQueue();
-      return [`Jobs would start again; ${ready} are ready.`];
-    },
-    prepare: () => ({ work: { kind: 'system.pause', paused: false } }),
-    after: () => pause.apply(),
-  };
-}
-
-export function switchDirective(
-  context: LedgerContext,
-  switches: PluginSwitches,
-  dispatcher: Pick<Dispatcher, 'releaseWaiting'>,
-  enabled: boolean,
-): DirectiveDefinition<PluginChoice> {
-  return {
-    ...(enabled ? enablePluginType : disablePluginType),
-    async plan({ plugin }) {
-      await switches.refresh();
-      requireLoadedPlugin(context.catalog, plugin);
-      if (switches.isDisabled(plugin) !== enabled) {
-        return [`The plugin ${plugin} is ${enabled ? 'on' : 'off'} already; nothing would change.`];
-      }
-      if (enabled) return [`Jobs of ${plugin} would start again, and its schedules go on.`];
-      return [`Jobs of ${plugin} would be accepted and wait; its schedules would not fire.`];
-    },
-    prepare: ({ plugin }) => ({ work: { kind: 'plugin.switch', plugin, enabled } }),
-    after: () => enforceSwitches(switches, dispatcher),
-  };
-}
-
-async function isPaused(ledger: Ledger): Promise<boolean> {
-  return (await ledger.meta.read('paused')) === '1';
 }

@@ -1,18 +1,9 @@
-import * as z from 'zod';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
-import { pluginName } from '../config/fields.ts';
-import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { Generation } from '../engine/generation.ts';
-import {
-  findPluginCommand,
-  requireCommand,
-  requireLoadedPlugin,
-  type Catalog,
-  type Plugin,
-} from '../plugin/catalog.ts';
+import { findPluginCommand, type Plugin } from '../plugin/catalog.ts';
 import type { Dispatcher } from './dispatcher.service.ts';
 import type { JobSubmission } from './enqueue.service.ts';
 import type { InitRequest, PluginHealth, ClaimablePlugin, EnqueueResult } from './types.ts';
@@ -151,35 +142,6 @@ function holdUnhealthy(
     if (plugin === undefined || !hasInit(plugin)) return one;
     return { ...one, init: { fingerprint: plugin.identity, isHeld: !isHealthy(plugin) } };
   });
-}
-
-export function initDirective(
-  inits: Pick<PluginInits, 'rerun'>,
-  catalog: () => Catalog,
-): DirectiveDefinition<{ plugin: string }> {
-  const requireWithInit = (name: string): Plugin => {
-    const plugin = requireLoadedPlugin(catalog(), name);
-    requireCommand(plugin, 'init');
-    return plugin;
-  };
-  return {
-    type: 'plugin.init',
-    summary: 'Run the init of a plugin again; its other jobs wait until it has succeeded.',
-    scope: 'plugin:rw',
-    lasting: 'What the init does cannot be undone.',
-    params: z.strictObject({ plugin: pluginName() }),
-    sameness: () => 'each',
-    target: ({ plugin }) => plugin,
-    plan({ plugin }) {
-      requireWithInit(plugin);
-      return [`The init of ${plugin} would run once; its other jobs would wait for its success.`];
-    },
-    async execute({ plugin }, { actor }) {
-      const author = { submittedBy: 'directive', actor } as const;
-      const { jobId, duplicateOf } = await inits.rerun(requireWithInit(plugin), author);
-      return { plugin, job_id: duplicateOf ?? jobId };
-    },
-  };
 }
 
 function refuseDetails({ name }: Plugin, author: InitAuthor): void {

@@ -1,22 +1,16 @@
-import { messageOf, DuctileError } from '../base/errors.ts';
-import type { JsonObject } from '../base/json.ts';
+import { messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import { formatDuration } from '../base/quantity.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import type { Config } from '../config/config.ts';
-import type { DirectiveExecution, DirectiveDefinition } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { RUNTIME_SOURCE } from '../signal/signal.ts';
-import {
-  historyKinds,
-  pruneType,
-  retentionType,
-  type HistoryKind,
-  type PruneChoice,
-} from './directives.ts';
+import { historyKinds } from './bulk.ts';
 import { prunableKinds, type PrunableKind } from './types.ts';
+
+/** The directive of Ductile's own pruning, by the configuration alone. */
+export const RETENTION = 'system.retention';
 
 /**
  * Deletes rows that are past their retention, with every tick. Once an hour a directive deletes the
@@ -34,7 +28,7 @@ export function makePruner(
     if (!stopping.signal.aborted) log.error('pruning failed', { error: messageOf(error) });
   };
   const requestRetention = async (): Promise<void> => {
-    const request = { type: retentionType.type, params: {}, actor: RUNTIME_SOURCE };
+    const request = { type: RETENTION, params: {}, actor: RUNTIME_SOURCE };
     const { error } = await directives.direct(request);
     if (error !== null) context.log.child('engine').warn('history was not pruned', { error });
   };
@@ -103,62 +97,8 @@ export async function pruneKind(
   }
 }
 
-export function pruneDirective(context: LedgerContext): DirectiveDefinition<PruneChoice> {
-  return {
-    ...pruneType,
-    plan: (choice) => planPrune(context, choice),
-    execute: (choice, request) => pruneAll(context, choice, request),
-  };
-}
-
-export function retentionDirective(context: LedgerContext): DirectiveDefinition<object> {
-  return {
-    ...retentionType,
-    plan: () => planPrune(context, {}),
-    execute: (_, request) => pruneAll(context, {}, request),
-  };
-}
-
-async function planPrune(
-  { ledger, config }: LedgerContext,
-  choice: PruneChoice,
-): Promise<string[]> {
-  const lines: string[] = [];
-  for (const { what, olderThanMs } of agesOf(config, choice)) {
-    const limit = limits.countRowsMax;
-    const found = await ledger.history.countPrunable({ what, olderThanMs, limit });
-    if (found === 0) continue;
-    const rows = found === limit ? `At least ${found}` : `${found}`;
-    lines.push(`${rows} of ${what} would be deleted, past ${formatDuration(olderThanMs)}.`);
-  }
-  return lines.length === 0 ? ['Nothing is that old; nothing would change.'] : lines;
-}
-
-/** Deletes everything that is old enough, in small steps, so that other writes never wait long. */
-async function pruneAll(
-  { ledger, config }: LedgerContext,
-  choice: PruneChoice,
-  { signal }: DirectiveExecution,
-): Promise<JsonObject> {
-  const rows: Record<string, number> = {};
-  for (const { what, olderThanMs } of agesOf(config, choice)) {
-    if (signal.aborted) throw new DuctileError('STOPPING', `stopped before ${what}`);
-    const deleted = await pruneKind(ledger, what, olderThanMs, signal);
-    if (deleted > 0) rows[what] = deleted;
-  }
-  return { rows };
-}
-
-function agesOf(
-  config: Config,
-  { what = historyKinds, older_than_ms: age }: PruneChoice,
-): { readonly what: HistoryKind; readonly olderThanMs: number }[] {
-  const retention = retentionOf(config);
-  return what.map((kind) => ({ what: kind, olderThanMs: age ?? retention[kind] }));
-}
-
 /** Returns the age in milliseconds at which rows of each kind are deleted. */
-function retentionOf({ service }: Config): Record<PrunableKind, number> {
+export function retentionOf({ service }: Config): Record<PrunableKind, number> {
   return {
     jobs: service.jobQueueRetentionMs,
     attempts: service.jobLogRetentionMs,

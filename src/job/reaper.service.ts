@@ -8,7 +8,7 @@ import type { Closing, Settlement } from '../ledger/commit.ts';
 import type { DirectiveClosing } from '../ledger/directive-work.ts';
 import { followDeath, noConsequences } from '../pipeline/follow-job.ts';
 import type { FollowRules } from '../pipeline/follow-rules.ts';
-import { replayType } from '../signal/replay-directives.ts';
+import { REPLAY } from '../signal/replay.ts';
 import type { TenantPool } from '../tenant/tenants.ts';
 import { createBareReport, type AttemptCause } from './attempt.ts';
 import { isTerminal, type Job } from './job.ts';
@@ -161,7 +161,7 @@ async function settleAll(
 /** Fails a directive without attempts left. Its progress is unknown, so it isn't executed again. */
 function failDirective(directive: Directive, { generation }: LedgerContext): DirectiveClosing {
   const { id, type, processId, progress } = directive;
-  const isResumable = type === replayType.type && progress !== null;
+  const isResumable = type === REPLAY && progress !== null;
   const error = `the process that executed it died${
     isResumable ? `; continue it with \`ductile signal replay --resume ${id}\`` : ''
   }`;

@@ -8,7 +8,7 @@ import {
   type Optional,
   type RowOf,
 } from '../ledger/table.ts';
-import { historyKinds } from './directives.ts';
+import { historyKinds } from './bulk.ts';
 import type { Job, JobDraft, JobStatus } from './job.ts';
 
 /** The status of an ended job and the result of its last attempt. */

@@ -26,7 +26,6 @@ import { listOpenTenants } from '../tenant/tenant.sql.ts';
 import { tenantSchema } from '../tenant/tenants.ts';
 import type { Closing, EnqueueBatch, ReapRequest, Settlement, StartedBatch } from './commit.ts';
 import type { CommitName, Session, Store, Transaction } from './dialect.ts';
-import { performDirective } from './perform-directive.ts';
 
 /** Binds one verb to a store. */
 export type Verb<Bound> = (store: Store) => Bound;
@@ -176,17 +175,13 @@ export function advanceRun({ read, write }: Store) {
 /** Records a directive. A directive that is pure SQL is executed and ended in the same transaction. */
 export function createDirective({ write }: Store) {
   return (request: DirectiveInsert) =>
-    write([findDirectiveCommit(request)], (tx) => insertDirective(tx, request, performDirective));
+    write([request.commitName ?? 'other'], (tx) => insertDirective(tx, request));
 }
 
 /** Starts a deferred directive; undefined when it may not start yet, or another process was first. */
 export function startDeferredDirective({ write }: Store) {
   return (start: DirectiveStart) =>
-    write([findDirectiveCommit(start)], (tx) => startDirective(tx, start, performDirective));
-}
-
-function findDirectiveCommit({ work }: Pick<DirectiveInsert, 'work'>): CommitName {
-  return work.kind.startsWith('package.') ? 'install' : 'other';
+    write([start.commitName ?? 'other'], (tx) => startDirective(tx, start));
 }
 
 /** Waits until all claims that were in progress in ledgers of tenants are committed, on every host. */

@@ -15,8 +15,10 @@ import {
   setConfig,
   unsetConfig,
 } from '../config/edit.operations.ts';
-import { systemBreaker, systemReset } from '../schedule/breaker.operations.ts';
+import { resetBreakerDirective } from '../schedule/breaker.directives.ts';
+import { systemBreaker } from '../schedule/breaker.operations.ts';
 import type { Operation } from './define.ts';
+import type { ListedDirective } from './define-directive.ts';
 import { checkConfig } from '../config/check.operations.ts';
 import { systemDoctor } from '../insight/doctor.operations.ts';
 import {
@@ -34,28 +36,24 @@ import {
   requestDirectiveOperation,
   showDirectiveOperation,
 } from '../directive/operations.ts';
-import { systemBackup, systemExport } from '../backup/operations.ts';
-import { pluginFacts, listPlugins, disablePlugin, enablePlugin } from '../plugin/operations.ts';
-import { initPlugin, pluginHealth } from '../plugin/health.operations.ts';
-import {
-  acknowledgeIncident,
-  listIncidentsOperation,
-  showIncidentOperation,
-} from '../insight/incident.operations.ts';
-import {
-  cancelJobOperation,
-  cancelJobsOperation,
-  retryJobOperation,
-  retryJobsOperation,
-  systemPrune,
-} from '../job/change.operations.ts';
+import { backupDirective, exportDirective } from '../backup/backup.directives.ts';
+import { pluginFacts, listPlugins } from '../plugin/operations.ts';
+import { pluginHealth } from '../plugin/health.operations.ts';
+import { initPluginDirective } from '../plugin/init.directives.ts';
+import { disablePluginDirective, enablePluginDirective } from '../plugin/switch.directives.ts';
+import { listIncidentsOperation, showIncidentOperation } from '../insight/incident.operations.ts';
+import { acknowledgeIncidentDirective } from '../insight/incident.directives.ts';
+import { cancelJobsOperation, retryJobsOperation } from '../job/bulk.operations.ts';
+import { cancelJobsDirective, retryJobsDirective } from '../job/job.directives.ts';
+import { pauseSystemDirective, resumeSystemDirective } from '../job/pause.directives.ts';
+import { pruneDirective, retentionDirective } from '../job/prune.directives.ts';
 import { inspectJob, listJobsOperation, listQueue } from '../job/operations.ts';
 import {
   listInstallationsOperation,
   showInstallation,
   listPackages,
   showPackage,
-  validatePackage,
+  makeValidatePackage,
 } from '../package/operations.ts';
 import { listLogs, systemLogs } from '../job/logs.operations.ts';
 import { systemMetrics } from '../insight/metrics.operations.ts';
@@ -75,33 +73,27 @@ import {
 import { runPipeline, waitForRun } from '../pipeline/run/start.operations.ts';
 import { testPipeline } from '../pipeline/test.operations.ts';
 import { makePlugin, testPlugin, proveSystem } from './extras.operations.ts';
+import { systemCheck, systemHealth, systemStatus } from '../engine/system.operations.ts';
+import { reloadDirective } from '../engine/reload.directives.ts';
+import { decideStepDirective, rejectStep } from '../pipeline/run/decide.directives.ts';
 import {
-  systemReload,
-  systemCheck,
-  systemHealth,
-  systemPause,
-  systemResume,
-  systemStatus,
-} from '../engine/system.operations.ts';
-import {
-  approveStep,
-  cancelRunOperation,
-  rejectStep,
-  retryRunFrom,
-  reviveRunOperation,
-} from '../pipeline/run/change.operations.ts';
+  cancelRunDirective,
+  retryRunFromDirective,
+  reviveRunDirective,
+} from '../pipeline/run/run.directives.ts';
 import { listRunsOperation, showRunOperation, runTree } from '../pipeline/run/run.operations.ts';
 import { runPlugin, waitForJob } from '../job/start.operations.ts';
-
 import {
   listSchedulerJobs,
   listSchedulesOperation,
-  pauseScheduleOperation,
   previewSchedule,
-  resumeScheduleOperation,
 } from '../schedule/operations.ts';
+import {
+  pauseScheduleDirective,
+  resumeScheduleDirective,
+} from '../schedule/schedule.directives.ts';
 import { emitSignal, emitSignals } from '../signal/emit.operations.ts';
-import { replaySignals } from '../signal/replay.operations.ts';
+import { replaySignalsDirective } from '../signal/replay.directives.ts';
 import { listSignalsOperation, showSignalOperation } from '../signal/operations.ts';
 import { systemSelfcheck } from '../insight/selfcheck.operations.ts';
 import {
@@ -114,19 +106,18 @@ import {
   suspendTenant,
   tokenTenant,
 } from '../tenant/operations.ts';
+import { listCredentialsOperation, showCredential } from '../access/credential.operations.ts';
 import {
-  deleteCredentialOperation,
-  listCredentialsOperation,
-  rotateKey,
-  setCredentialOperation,
-  showCredential,
-} from '../access/credential.operations.ts';
+  deleteCredentialDirective,
+  setCredentialDirective,
+} from '../access/credential.directives.ts';
+import { rotateKeyDirective } from '../access/rotate-key.directives.ts';
+import { listTokensOperation } from '../access/token.operations.ts';
 import {
-  createTokenOperation,
-  listTokensOperation,
-  revokeTokenOperation,
-  rotateTokenOperation,
-} from '../access/token.operations.ts';
+  createTokenDirective,
+  revokeTokenDirective,
+  rotateTokenDirective,
+} from '../access/token.directives.ts';
 import { jobTree } from '../job/tree.operations.ts';
 import { triggerPlugin } from '../pipeline/run/trigger.operations.ts';
 import {
@@ -146,23 +137,24 @@ import {
 } from '../webhook/operations.ts';
 import { explainWhy } from '../insight/why/why.operations.ts';
 
-/** All operations. HTTP, the command line and the tools of AI agents are loops over this list. */
-export const operations: readonly Operation[] = [
+/** Everything that can be requested. A directive is here for both: its type and its operation. */
+const all: readonly (Operation | ListedDirective)[] = [
   systemStatus,
   systemCheck,
-  systemBackup,
+  backupDirective,
   proveSystem,
-  systemExport,
-  systemPause,
-  systemResume,
-  systemPrune,
+  exportDirective,
+  pauseSystemDirective,
+  resumeSystemDirective,
+  pruneDirective,
+  retentionDirective,
   systemHealth,
   systemMetrics,
-  systemReload,
+  reloadDirective,
   systemSelfcheck,
   systemLogs,
   systemBreaker,
-  systemReset,
+  resetBreakerDirective,
   listPlugins,
   makePlugin,
   testPlugin,
@@ -177,7 +169,7 @@ export const operations: readonly Operation[] = [
   runPipeline,
   makePluginOpenapi(runPlugin),
   pluginHealth,
-  initPlugin,
+  initPluginDirective,
   pluginFacts,
   listJobsOperation,
   inspectJob,
@@ -185,32 +177,32 @@ export const operations: readonly Operation[] = [
   waitForRun,
   listLogs,
   jobTree,
-  cancelJobOperation,
-  retryJobOperation,
+  cancelJobsDirective,
+  retryJobsDirective,
   cancelJobsOperation,
   retryJobsOperation,
   explainWhy,
   listIncidentsOperation,
   showIncidentOperation,
-  acknowledgeIncident,
+  acknowledgeIncidentDirective,
   listQueue,
   listSchedulesOperation,
   listSchedulerJobs,
   previewSchedule,
-  pauseScheduleOperation,
-  resumeScheduleOperation,
+  pauseScheduleDirective,
+  resumeScheduleDirective,
   listRunsOperation,
   showRunOperation,
   runTree,
-  cancelRunOperation,
-  reviveRunOperation,
-  retryRunFrom,
-  approveStep,
+  cancelRunDirective,
+  reviveRunDirective,
+  retryRunFromDirective,
+  decideStepDirective,
   rejectStep,
   analyticsSummary,
   analyticsQueue,
-  enablePlugin,
-  disablePlugin,
+  enablePluginDirective,
+  disablePluginDirective,
   listDirectivesOperation,
   showDirectiveOperation,
   requestDirectiveOperation,
@@ -224,11 +216,11 @@ export const operations: readonly Operation[] = [
   limitTenant,
   deleteTenant,
   tokenTenant,
-  setCredentialOperation,
+  setCredentialDirective,
   listCredentialsOperation,
   showCredential,
-  deleteCredentialOperation,
-  rotateKey,
+  deleteCredentialDirective,
+  rotateKeyDirective,
   addWebhook,
   editWebhook,
   listWebhooksOperation,
@@ -240,19 +232,19 @@ export const operations: readonly Operation[] = [
   showDeliveryOperation,
   replayDelivery,
   testWebhook,
-  createTokenOperation,
+  createTokenDirective,
   listTokensOperation,
-  revokeTokenOperation,
-  rotateTokenOperation,
+  revokeTokenDirective,
+  rotateTokenDirective,
   tailSignals,
   listSignalsOperation,
   showSignalOperation,
   emitSignal,
   emitSignals,
-  replaySignals,
+  replaySignalsDirective,
   listPackages,
   showPackage,
-  validatePackage,
+  makeValidatePackage(() => allDirectives),
   installPackage,
   upgradePackage,
   enablePackage,
@@ -278,3 +270,11 @@ export const operations: readonly Operation[] = [
   viewConfig,
   configHistory,
 ];
+
+/** All types of directives. Each ledger knows those that are for it. */
+export const allDirectives: readonly ListedDirective[] = all.filter((one) => 'type' in one);
+
+/** All operations. HTTP, the command line and the tools of AI agents are loops over this list. */
+export const operations: readonly Operation[] = all.flatMap((one) =>
+  'type' in one ? (one.operation ?? []) : one,
+);

@@ -2,6 +2,7 @@ import type * as z from 'zod';
 import type { ErrorCode } from '../base/errors.ts';
 import type { Context } from './context.ts';
 import type { Need } from '../access/scopes.ts';
+import type { Role } from '../base/roles.ts';
 
 /** A function of Ductile, defined once for HTTP, the command line and AI agents. */
 export interface Operation {
@@ -20,6 +21,10 @@ export interface Operation {
   readonly offeredWith?: 'plugin' | readonly string[];
   /** True for the process and its files, which tenants share: tokens of tenants are refused. */
   readonly isForRoot?: boolean;
+  /** The type of the directive that it requests. */
+  readonly directive?: string;
+  /** The role that the operation's directive requires; undefined if scopes alone decide. */
+  readonly role?: Role;
   readonly input: z.ZodObject;
   /**
    * The meaning of null in an optional field. `absent`: the same as leaving it out. `unset`: the field's

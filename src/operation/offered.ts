@@ -2,13 +2,8 @@ import { isAtLeast, type Role } from '../base/roles.ts';
 import type { Context } from './context.ts';
 import type { Operation } from './define.ts';
 import { allows, mayAllow, mayAllowPlugin } from '../access/scopes.ts';
-import { exportType } from '../backup/directives.ts';
-import { deleteCredentialType, setCredentialType } from '../access/change-credential.service.ts';
-import { rotateKeyType } from '../access/rotate-key.service.ts';
 import * as packages from '../package/change-directives.ts';
-import { disablePluginType, enablePluginType } from '../job/directives.ts';
 import * as tenants from '../tenant/change-directives.ts';
-import { createTokenType } from '../access/change-token.service.ts';
 import type { DirectiveType } from '../directive/directive.ts';
 import * as webhooks from '../webhook/change-directives.ts';
 
@@ -24,11 +19,11 @@ export interface OfferedCommand {
 
 /** True if the caller may be able to use an operation. `authorize` checks each call again. */
 export function mayUse(
-  { name, scope, offeredWith, effect, isForRoot }: Operation,
+  { name, scope, role: ownRole, offeredWith, effect, isForRoot }: Operation,
   { scopes, role, tenant }: Context['principal'],
 ): boolean {
   if (isForRoot === true && tenant !== undefined) return false;
-  const least = roleForOperation(name);
+  const least = ownRole ?? roleForOperation(name);
   if (least !== undefined && !isAtLeast(role, least)) return false;
   if (scope === undefined) return true;
   if (typeof scope !== 'function') return allows(scopes, scope);
@@ -59,18 +54,11 @@ type RuledType = Pick<DirectiveType, 'type' | 'role'>;
 
 /** The directive types that name a role; a test compares them with those that an engine registers. */
 const ruledTypes: readonly RuledType[] = [
-  createTokenType,
-  exportType,
-  deleteCredentialType,
-  rotateKeyType,
-  setCredentialType,
   packages.disableType,
   packages.enableType,
   packages.installType,
   packages.uninstallType,
   packages.upgradeType,
-  disablePluginType,
-  enablePluginType,
   tenants.createTenantType,
   tenants.deleteTenantType,
   tenants.limitTenantType,
@@ -88,7 +76,6 @@ const roleByType = new Map(ruledTypes.map(({ type, role }) => [type, role]));
 
 /** The directive types of operations with another name. */
 const directiveByOperation: Readonly<Record<string, string>> = {
-  'credential.rotate-key': 'credential.rotate',
   'tenant.token': 'tenant.create',
   'webhook.add': 'webhook.create',
   'webhook.edit': 'webhook.update',

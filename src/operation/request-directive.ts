@@ -9,10 +9,8 @@ import { refuseDenied } from './denied-commands.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Principal } from '../access/tokens.service.ts';
-import { allows, createOperatorError, isNoun, listDeniedCommands } from '../access/scopes.ts';
-import { resolveRole } from '../access/change-token.service.ts';
-import type { ApiTokenRow } from '../access/types.ts';
-import { isAtLeast, roleScopes, type Role } from '../base/roles.ts';
+import { allows, createOperatorError } from '../access/scopes.ts';
+import { isAtLeast, withArticle } from '../base/roles.ts';
 
 /** Errors that every directive can return. */
 export const directErrors = [
@@ -65,8 +63,9 @@ export async function planDirective(
   context: Context,
   type: string,
   params: object,
+  more: Pick<DirectiveRequest, 'secret'> = {},
 ): Promise<string[]> {
-  return [...(await requestByName(context, { type, params, dryRun: true })).plan];
+  return [...(await requestByName(context, { type, params, dryRun: true, ...more })).plan];
 }
 
 /** Requests a directive for an operation whose callers don't know `params`, so errors don't name it. */
@@ -95,8 +94,10 @@ export async function requestDirective(
   await requireRights(context, request.type, request.params);
   await refuseDenied(context, request.type, request.params);
   const { engine, principal } = context;
-  if (request.type === DECISION) refuseDecision(principal, 'a step that waits');
-  if (startsWork.has(request.type)) refuseLoop(principal.cause, engine.config.service.maxHops);
+  const known = engine.directives.types.find(({ type }) => type === request.type);
+  if (known?.isDecision === true) refuseDecision(principal, 'a step that waits');
+  if (known?.startsWork === true || startsWork.has(request.type))
+    refuseLoop(principal.cause, engine.config.service.maxHops);
   const { actor, role, cause } = principal;
   const chain = cause && { correlationId: cause.rootJobId, causationId: cause.jobId };
   // A handler of lifecycle signals must not trigger itself.
@@ -104,21 +105,11 @@ export async function requestDirective(
   return await engine.direct({ ...request, ...chain, isQuiet, actor, actorRole: role });
 }
 
-const DECISION = 'run.approve';
-
 /**
  * Directives that run the commands that they name. The last link of a signal chain can't request
  * them.
  */
-const startsWork: ReadonlySet<string> = new Set([
-  'job.retry',
-  'plugin.init',
-  'run.retry_from',
-  'run.revive',
-  'signal.replay',
-  'webhook.replay',
-  'webhook.test',
-]);
+const startsWork: ReadonlySet<string> = new Set(['webhook.replay', 'webhook.test']);
 
 /** Reads a text from a result. */
 export function textIn(result: Readonly<JsonObject>, name: string): string {
@@ -148,84 +139,18 @@ export async function refuseLate(
 type Caller = Pick<Context, 'engine' | 'principal'>;
 
 /** Refuses a caller who lacks what the directive requires besides a scope. */
-async function requireRights(caller: Caller, type: string, params: object): Promise<void> {
-  const { engine, principal } = caller;
+async function requireRights(
+  { engine, principal }: Caller,
+  type: string,
+  params: object,
+): Promise<void> {
   const known = engine.directives.types.find((one) => one.type === type);
   if (known?.isForRoot === true && principal.tenant !== undefined) throw createOperatorError();
   const least = known?.role;
   if (least !== undefined && !isAtLeast(principal.role, least)) {
-    throw new DuctileError('FORBIDDEN', `${type} is for ${article(least)} ${least}`, {
+    throw new DuctileError('FORBIDDEN', `${type} is for ${withArticle(least)}`, {
       hint: `Use a token whose role is ${least}.`,
     });
   }
-  if (principal.role === 'owner') return;
-  if (type === 'token.create') {
-    refuseMoreRights(caller, params);
-    refuseApproverName(caller, params);
-  }
-  if (type === 'token.revoke') await refuseHigherRole(caller, params);
-}
-
-/** Refuses to create a token with more rights than the caller has. */
-function refuseMoreRights({ principal }: Caller, params: TokenParamsLike): void {
-  const scopes = Array.isArray(params.scopes) ? params.scopes.map(String) : [];
-  const role = resolveRole({ role: params.role as Role | undefined, scopes });
-  const wanted = [...(roleScopes[role] ?? []), ...scopes].filter((scope) => !isDenial(scope));
-  const more = wanted.find((scope) => !allowsScope(principal.scopes, scope));
-  const isHigher = !isAtLeast(principal.role, role);
-  if (more === undefined && !isHigher && listDeniedCommands(principal.scopes).length === 0) return;
-  const message = 'a token would be made that may do more than the one that asks';
-  throw new DuctileError('FORBIDDEN', message, {
-    place: more ?? 'role',
-    hint: 'Ask for a role and scopes that you have yourself, or ask an owner.',
-  });
-}
-
-/** Refuses the name of an approver: such a token could approve in their place. */
-function refuseApproverName({ engine }: Caller, { name }: TokenParamsLike): void {
-  const actor = `token:${String(name)}`;
-  const { approval } = engine.config.directives;
-  if (!Object.values(approval).some((approvers) => approvers.includes(actor))) return;
-  const message = `directives.approval names ${actor} as an approver, so an owner must create it`;
-  throw new DuctileError('FORBIDDEN', message, { place: 'name', hint: 'Choose another name.' });
-}
-
-interface TokenParamsLike {
-  readonly name?: unknown;
-  readonly role?: unknown;
-  readonly scopes?: unknown;
-}
-
-/** Refuses to revoke a token with a higher role than the caller's. */
-async function refuseHigherRole(
-  { engine, principal }: Caller,
-  { token: wanted }: { readonly token?: unknown },
-): Promise<void> {
-  const isMeant = ({ id, name }: ApiTokenRow) => id === wanted || name === wanted;
-  const found = (await engine.ledger.tokens.list()).find(isMeant);
-  if (found === undefined || isAtLeast(principal.role, found.role)) return;
-  throw new DuctileError(
-    'FORBIDDEN',
-    `${found.name} is the token of ${article(found.role)} ${found.role}`,
-  );
-}
-
-function isDenial(scope: string): boolean {
-  return scope.split(':')[1] === 'deny';
-}
-
-/** True if all rights of a scope are granted. */
-function allowsScope(granted: readonly string[], scope: string): boolean {
-  if (scope === 'read:*') return granted.includes('*') || granted.includes('read:*');
-  const [first = '', second = '', third] = scope.split(':');
-  if (second === 'allow' && third !== undefined) {
-    return allows(granted, { plugin: first, command: third, type: 'write' });
-  }
-  if (first === 'read') return allows(granted, `${second}:ro`);
-  if (scope === '*' || isNoun(first)) return allows(granted, scope);
-  return allows(granted, { plugin: first, type: second === 'ro' ? 'read' : 'write' });
-}
-
-function article(role: Role): string {
-  return role === 'owner' || role === 'admin' ? 'an' : 'a';
+  if (principal.role !== 'owner') await engine.directives.authorize(type, params, principal);
 }

@@ -21,8 +21,9 @@ import type { InstallationChange, InstallationContent, InstallationRow } from '.
 import { readProvides, type Package } from './package.ts';
 import { compareProvisions, describeProvisions, listProvisions } from './provision.ts';
 import { compareVersions } from './version.ts';
-import type { DirectiveDefinition, RoleNeed } from '../directive/define.service.ts';
+import type { BoundDirective, RoleNeed } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
+import { changeInstallation, insertInstallation } from './installation.sql.ts';
 import { createContent, readInstallations, refuseUnfit } from './installer.service.ts';
 import { toInstalled } from './installations.service.ts';
 import { findNewOperatorKeys } from './compatibility.service.ts';
@@ -52,7 +53,7 @@ export function registerPackageDirectives(directives: Directives, provisioner: P
 }
 
 /** Installs a package. The installation has the id of its directive, so that all signals can name it. */
-function installDirective(provisioner: Provisioner): DirectiveDefinition<InstallChoice> {
+function installDirective(provisioner: Provisioner): BoundDirective<InstallChoice> {
   const { context, webhookIntake: intake, compile } = provisioner;
   const { ledger } = context;
   const prepare = async (choice: InstallChoice, id: string) => {
@@ -85,13 +86,17 @@ function installDirective(provisioner: Provisioner): DirectiveDefinition<Install
       const { slug } = found;
       const { webhooks, ...revealed } = await prepareWebhooks(request, context);
       const installation = { id: directiveId, slug, directiveId, plannedAt, webhooks, ...content };
-      return { work: { kind: 'package.install', installation }, ...revealed };
+      return {
+        work: (tx, actor) => insertInstallation(tx, installation, actor),
+        commitName: 'install',
+        ...revealed,
+      };
     },
     after: (_choice, result) => applyChange(provisioner, result),
   };
 }
 
-function upgradeDirective(provisioner: Provisioner): DirectiveDefinition<UpgradeChoice> {
+function upgradeDirective(provisioner: Provisioner): BoundDirective<UpgradeChoice> {
   const { context, webhookIntake: intake, compile } = provisioner;
   const { ledger } = context;
   const prepare = async (choice: UpgradeChoice) => {
@@ -144,8 +149,10 @@ function upgradeDirective(provisioner: Provisioner): DirectiveDefinition<Upgrade
       const to = request.isOn ? 'installed' : 'disabled';
       const { webhooks, ...revealed } = await prepareWebhooks(request, context);
       const planned = { directiveId, plannedAt, to, content, webhooks } as const;
+      const change = { ...toName(row), ...planned };
       return {
-        work: { kind: 'package.change', change: { ...toName(row), ...planned } },
+        work: (tx) => changeInstallation(tx, change),
+        commitName: 'install',
         ...revealed,
       };
     },
@@ -157,7 +164,7 @@ function switchDirective(
   provisioner: Provisioner,
   type: DirectiveType<InstallationChoice>,
   to: InstallationChange['to'],
-): DirectiveDefinition<InstallationChoice> {
+): BoundDirective<InstallationChoice> {
   const { context, compile } = provisioner;
   const prepare = async (choice: InstallationChoice) => {
     const { version: plannedAt, rows } = await readInstallations(context.ledger);
@@ -185,7 +192,7 @@ function switchDirective(
         context,
       );
       const change = { ...toName(row), directiveId, plannedAt, to, purge, webhooks };
-      return { work: { kind: 'package.change', change }, ...revealed };
+      return { work: (tx) => changeInstallation(tx, change), commitName: 'install', ...revealed };
     },
     after: (_choice, result) => applyChange(provisioner, result),
   };

@@ -11,20 +11,7 @@ import { describeIssues } from '../config/issues.ts';
 import { suggest } from '../base/text.ts';
 import { makeProblem, type Problem } from '../config/problem.ts';
 import { automaticKey, nounOf, type DirectiveType } from '../directive/directive.ts';
-import {
-  cancelType,
-  pauseType,
-  resumeType,
-  disablePluginType,
-  enablePluginType,
-} from '../job/directives.ts';
-import { cancelRunType } from '../pipeline/run/change-directives.ts';
-import {
-  pauseScheduleType,
-  resetBreakerType,
-  resumeScheduleType,
-} from '../schedule/change-directives.ts';
-import type { SignalDirective, ListSignalDirectives } from '../ledger/directive-work.ts';
+import type { SignalDirective, ListSignalDirectives } from '../ledger/signal-directive.ts';
 import { installationActor, type Package, type Provides } from './package.ts';
 import { type Template, renderTemplate } from '../pipeline/language/template.ts';
 import {
@@ -39,28 +26,22 @@ import { matchesEventType } from '../pipeline/language/pipeline.ts';
 /** The role of directives that handlers request. */
 export const HANDLER_ROLE = 'admin';
 
+/** The types of directives that a handler may request, by name. */
+export type HandlerTypes = ReadonlyMap<string, DirectiveType<object>>;
+
 /**
- * The directives that a handler may request. They stop, resume or end something. None of them starts
+ * Finds the types that handlers may request. They stop, resume or end something. None of them starts
  * work, so that no handler can trigger itself for ever.
  */
-const types: ReadonlyMap<string, DirectiveType<object>> = new Map(
-  [
-    cancelType,
-    cancelRunType,
-    pauseScheduleType,
-    resumeScheduleType,
-    resetBreakerType,
-    enablePluginType,
-    disablePluginType,
-    pauseType,
-    resumeType,
-  ].map((type) => [type.type, type]),
-);
+export function findHandlerTypes(types: readonly DirectiveType<object>[]): HandlerTypes {
+  const allowed = types.filter(({ isForHandlers }) => isForHandlers === true);
+  return new Map(allowed.map((type) => [type.type, type]));
+}
 
 type HandlerEntry = Pick<HandlerConfig, 'name' | 'directive' | 'params' | 'place'>;
 
 /** Finds what is wrong with handlers before there is a signal. */
-export function checkHandlers(handlers: readonly HandlerEntry[]): Problem[] {
+export function checkHandlers(handlers: readonly HandlerEntry[], types: HandlerTypes): Problem[] {
   return handlers.flatMap(({ directive, name, place, params }) => {
     const type = types.get(directive);
     if (type === undefined) {
@@ -78,12 +59,13 @@ export function checkHandlers(handlers: readonly HandlerEntry[]): Problem[] {
 export function checkPackageHandlers(
   { slug, place }: Pick<Package, 'slug' | 'place'>,
   { handlers }: Pick<Provides, 'handlers'>,
+  types: HandlerTypes,
 ): Problem[] {
   const entries = handlers.flatMap((entry, index): HandlerEntry[] => {
     const read = handlerSchema.safeParse(entry);
     return read.success ? [{ ...read.data, name: `${slug}/${index + 1}`, place }] : [];
   });
-  return checkHandlers(entries);
+  return checkHandlers(entries, types);
 }
 
 /** Ignores problems of values that are filled in later. */
@@ -123,7 +105,11 @@ function createSample(template: Template, path: KeyPath, open: KeyPath[]): Json 
 }
 
 /** Finds the directives that signals request by the handlers of the active configuration. */
-export function makeSignalDirectiveRule(config: () => Config, log: Log): ListSignalDirectives {
+export function makeSignalDirectiveRule(
+  config: () => Config,
+  types: HandlerTypes,
+  log: Log,
+): ListSignalDirectives {
   // A repeated transaction must request the same directives, with the same ids.
   const bySignal = new WeakMap<SignalDraft, readonly SignalDirective[]>();
   return (signal) => {
@@ -137,7 +123,8 @@ export function makeSignalDirectiveRule(config: () => Config, log: Log): ListSig
       .filter(({ on, from = sender }) => matchesEventType(on, event) && from === sender)
       .flatMap((handler) => {
         const forApproval = Object.hasOwn(directives.approval, handler.directive);
-        const created = createDirective(handler, signal, log);
+        const type = types.get(handler.directive);
+        const created = type && createDirective(handler, type, signal, log);
         return created === undefined ? [] : [{ ...created, forApproval }];
       });
     if (drafts.length > 0) bySignal.set(signal, drafts);
@@ -147,13 +134,13 @@ export function makeSignalDirectiveRule(config: () => Config, log: Log): ListSig
 
 function createDirective(
   handler: HandlerConfig,
+  type: DirectiveType<object>,
   signal: SignalDraft,
   log: Log,
 ): Omit<SignalDirective, 'forApproval'> | undefined {
   const { installation, directive, name } = handler;
-  const type = types.get(directive);
-  const params = type === undefined ? undefined : renderParams(handler, type, signal, log);
-  if (type === undefined || params === undefined) return undefined;
+  const params = renderParams(handler, type, signal, log);
+  if (params === undefined) return undefined;
   const id = makeId();
   const target = `${nounOf(directive)}:${type.target(params)}`;
   const actor = installationActor(installation.slug);

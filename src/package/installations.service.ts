@@ -12,7 +12,6 @@ import { configInvalid, makeProblem, type Problem } from '../config/problem.ts';
 import type { InstallationRow } from './types.ts';
 import { readProvides } from './package.ts';
 import type { Blueprint } from '../engine/generation.ts';
-import { checkHandlers } from './handlers.service.ts';
 import { listOperatorKeys } from './compatibility.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
@@ -88,8 +87,6 @@ export function compileWith(
   compile: (config: Config) => Blueprint,
 ): Blueprint {
   const config = withInstallations(base, installed);
-  const problems = checkHandlers(config.handlers);
-  if (problems.length > 0) throw configInvalid(problems);
   const blueprint = compile(config);
   const forbidden = findOperatorKeys(blueprint, installed);
   if (forbidden.length > 0) throw configInvalid(forbidden);

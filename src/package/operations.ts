@@ -5,7 +5,8 @@ import type { JsonObject } from '../base/json.ts';
 import { readInstallation } from '../config/installed.ts';
 import { pickPackage, readPackage } from '../config/packages.ts';
 import type { InstallationRow } from './types.ts';
-import { checkPackageHandlers } from './handlers.service.ts';
+import type { DirectiveType } from '../directive/directive.ts';
+import { checkPackageHandlers, findHandlerTypes, type HandlerTypes } from './handlers.service.ts';
 import { installationStatuses, type Package } from './package.ts';
 import { addressWebhooks, fillProvides, listProvisions, withDefaults } from './provision.ts';
 import { defineOperation } from '../operation/define.ts';
@@ -132,64 +133,73 @@ export const showPackage = defineOperation({
   },
 });
 
-export const validatePackage = defineOperation({
-  name: 'package.validate',
-  summary: 'Say whether a directory is a package, and what is wrong with it.',
-  effect: 'read',
-  scope: 'packages:ro',
-  needs: 'files',
-  input: z.strictObject({
-    directory: nonBlankText().describe('the directory with its package.yaml'),
-    config: z
-      .record(z.string(), z.unknown())
-      .optional()
-      .describe('as whoever installs it would give it; then what it brings is checked too'),
-  }),
-  output: z.object({
-    valid: z.boolean(),
-    slug: z.string().nullable(),
-    version: z.string().nullable(),
-    hash: z.string().nullable(),
-    problems: pluginProblemsShape,
-  }),
-  errors: ['INPUT_INVALID'],
-  http: { absent: 'it reads a directory where the command is given' },
-  cli: {
-    positionals: ['directory'],
-    paths: ['directory'],
-    flags: { config: '--with <json>' },
-    examples: [
-      'ductile package validate ./packages/folder-notify',
-      'ductile package validate . --with \'{"folder":"/srv/in"}\'',
-    ],
-    exitCode: ({ valid }) => (valid === true ? 0 : 1),
-  },
-  run: (_context, { directory, config }) => {
-    const found = readPackage(directory);
-    const contentProblems = found.package === undefined ? [] : checkContent(found.package, config);
-    const problems = [...found.problems, ...contentProblems].map(showPluginProblem);
-    return Promise.resolve({
-      valid: problems.length === 0,
-      slug: found.package?.slug ?? null,
-      version: found.package?.version ?? null,
-      hash: found.package?.hash ?? null,
-      problems,
-    });
-  },
-});
+/** `types` are the types of directives; handlers may request some of them. */
+export const makeValidatePackage = (types: () => readonly DirectiveType<object>[]) =>
+  defineOperation({
+    name: 'package.validate',
+    summary: 'Say whether a directory is a package, and what is wrong with it.',
+    effect: 'read',
+    scope: 'packages:ro',
+    needs: 'files',
+    input: z.strictObject({
+      directory: nonBlankText().describe('the directory with its package.yaml'),
+      config: z
+        .record(z.string(), z.unknown())
+        .optional()
+        .describe('as whoever installs it would give it; then what it brings is checked too'),
+    }),
+    output: z.object({
+      valid: z.boolean(),
+      slug: z.string().nullable(),
+      version: z.string().nullable(),
+      hash: z.string().nullable(),
+      problems: pluginProblemsShape,
+    }),
+    errors: ['INPUT_INVALID'],
+    http: { absent: 'it reads a directory where the command is given' },
+    cli: {
+      positionals: ['directory'],
+      paths: ['directory'],
+      flags: { config: '--with <json>' },
+      examples: [
+        'ductile package validate ./packages/folder-notify',
+        'ductile package validate . --with \'{"folder":"/srv/in"}\'',
+      ],
+      exitCode: ({ valid }) => (valid === true ? 0 : 1),
+    },
+    run: (_context, { directory, config }) => {
+      const found = readPackage(directory);
+      const contentProblems =
+        found.package === undefined
+          ? []
+          : checkContent(found.package, config, findHandlerTypes(types()));
+      const problems = [...found.problems, ...contentProblems].map(showPluginProblem);
+      return Promise.resolve({
+        valid: problems.length === 0,
+        slug: found.package?.slug ?? null,
+        version: found.package?.version ?? null,
+        hash: found.package?.hash ?? null,
+        problems,
+      });
+    },
+  });
 
 /** Checks everything that a package provides if there is a configuration, otherwise only its handlers. */
-function checkContent(one: Package, config: Readonly<Record<string, unknown>> | undefined) {
-  if (config !== undefined) return checkFilled(one, config as JsonObject);
-  return checkPackageHandlers(one, one.provides);
+function checkContent(
+  one: Package,
+  config: Readonly<Record<string, unknown>> | undefined,
+  types: HandlerTypes,
+) {
+  if (config !== undefined) return checkFilled(one, config as JsonObject, types);
+  return checkPackageHandlers(one, one.provides, types);
 }
 
-function checkFilled(one: Package, given: JsonObject) {
+function checkFilled(one: Package, given: JsonObject, types: HandlerTypes) {
   const { provides, faults } = fillProvides(one.provides, withDefaults(one.configSchema, given));
   const { slug: name, version: at, place } = one;
   const { problems } = readInstallation({ id: '', slug: name, version: at, provides });
   const unfilled = faults.map(({ at: path, message }) => ({ place, key: path.join('.'), message }));
-  return [...unfilled, ...problems, ...checkPackageHandlers(one, provides)];
+  return [...unfilled, ...problems, ...checkPackageHandlers(one, provides, types)];
 }
 
 function summarize(

@@ -16,7 +16,6 @@ import {
 } from './catalog.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { direct, directErrors, planDirective } from '../operation/request-directive.ts';
 import { allows } from '../access/scopes.ts';
 
 const noteShape = z.object({
@@ -100,41 +99,6 @@ export const pluginHealth = defineOperation({
       check: known?.check ?? null,
     };
   },
-});
-
-export const initPlugin = defineOperation({
-  name: 'plugin.init',
-  summary: 'Set a plugin up again; its other jobs wait until that has succeeded.',
-  effect: 'write',
-  scope: 'plugin:rw',
-  needs: 'server',
-  input: z.strictObject({ plugin: pluginName().describe('the name of the plugin') }),
-  output: z.object({
-    plugin: z.string(),
-    job_id: z.string().describe('the job that does it'),
-    directive_id: z.string().describe('the record of this change'),
-  }),
-  errors: [
-    ...directErrors,
-    'COMMAND_NOT_FOUND',
-    'INPUT_INVALID',
-    'LEDGER_UNAVAILABLE',
-    'PLUGIN_NOT_FOUND',
-  ],
-  http: {
-    method: 'POST',
-    path: '/plugins/:plugin/init',
-    status: () => 202,
-    statuses: [202],
-    location: '/job/:job_id',
-  },
-  cli: { positionals: ['plugin'], examples: ['ductile plugin init mail'] },
-  async run(context, { plugin }) {
-    const { id, result } = await direct(context, 'plugin.init', { plugin });
-    const { job_id: jobId } = z.object({ job_id: z.string() }).parse(result);
-    return { plugin, job_id: jobId, directive_id: id };
-  },
-  plan: (context, { plugin }) => planDirective(context, 'plugin.init', { plugin }),
 });
 
 /** Runs the health check of every plugin that has one and that the caller may run. */

@@ -4,7 +4,6 @@ import * as z from 'zod';
 import { commandName, pluginName } from '../config/fields.ts';
 import { breakerStates } from './breaker.ts';
 import { defineOperation } from '../operation/define.ts';
-import { direct, directErrors, planDirective } from '../operation/request-directive.ts';
 import { limitField } from '../operation/page.ts';
 import { refuseUnknownPlugin } from '../plugin/catalog.ts';
 
@@ -70,29 +69,4 @@ export const systemBreaker = defineOperation({
       transitions: transitions.map((row) => showRow(transitionShape, row, {})),
     };
   },
-});
-
-export const systemReset = defineOperation({
-  name: 'system.reset',
-  summary: 'Close the circuit breakers of a plugin, so that its schedules fire again.',
-  effect: 'write',
-  scope: 'system:rw',
-  input: z.strictObject({ plugin: pluginName().describe('the name of the plugin'), command }),
-  output: z.object({
-    plugin: z.string(),
-    reset: z.array(z.string()).describe('the breakers that were not closed, as plugin/command'),
-    directive_id: z.string().describe('the record of this change'),
-  }),
-  errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
-  http: { method: 'POST', path: '/system/reset' },
-  cli: {
-    positionals: ['plugin'],
-    examples: ['ductile system reset mail', 'ductile system reset mail --dry-run'],
-  },
-  async run(context, params) {
-    const { id, result } = await direct(context, 'breaker.reset', params);
-    const reset = Array.isArray(result['reset']) ? result['reset'].map(String) : [];
-    return { plugin: params.plugin, reset, directive_id: id };
-  },
-  plan: (context, params) => planDirective(context, 'breaker.reset', params),
 });

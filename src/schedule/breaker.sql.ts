@@ -1,4 +1,5 @@
 import type { Timestamp } from '../base/clock.ts';
+import type { DirectiveEnd } from '../directive/types.ts';
 import { limits } from '../base/limits.ts';
 import { makeId } from '../base/ids.ts';
 import { isTerminal } from '../job/job.ts';
@@ -158,8 +159,8 @@ function toSignal(breaker: BreakerRow, state: BreakerState, job?: Closing['job']
   };
 }
 
-/** Closes breakers and sets their failure count to 0. Returns those that were changed, as they were. */
-export async function resetBreakers(tx: Transaction, filter: BreakerFilter): Promise<BreakerRow[]> {
+/** Closes breakers and sets their failure count to 0. The result names those that were changed. */
+export async function resetBreakers(tx: Transaction, filter: BreakerFilter): Promise<DirectiveEnd> {
   const { dialect } = tx;
   const where = new WhereClause().equals({ plugin: filter.plugin, command: filter.command });
   const reset = await readRows(
@@ -183,7 +184,8 @@ export async function resetBreakers(tx: Transaction, filter: BreakerFilter): Pro
     tx,
     reset.filter(({ state }) => state !== 'closed').map((row) => toSignal(row, 'closed')),
   );
-  return reset;
+  const names = reset.map(({ plugin, command }) => `${plugin}/${command}`);
+  return { status: 'completed', result: { reset: names } };
 }
 
 export async function listBreakers(session: Session, filter: BreakerFilter): Promise<BreakerRow[]> {

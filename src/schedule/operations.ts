@@ -13,7 +13,6 @@ import type { TimedSchedule } from './plan.ts';
 import { previewSchedules, type PreviewEntry } from './preview.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { direct, directErrors, planDirective } from '../operation/request-directive.ts';
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
 import {
   holdKinds,
@@ -27,7 +26,6 @@ import {
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 const plugin = pluginName().describe('the name of the plugin');
-const scheduleId = z.string().min(1).default('default').describe('the id of its schedule');
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 
 const scheduleShape = z.object({
@@ -210,44 +208,6 @@ export const previewSchedule = defineOperation({
     };
   },
 });
-
-export const pauseScheduleOperation = definePause('pause', {
-  summary: 'Let a schedule pass its due times without firing, until it is resumed.',
-  examples: ['ductile schedule pause mail', 'ductile schedule pause mail nightly --dry-run'],
-});
-
-export const resumeScheduleOperation = definePause('resume', {
-  summary: 'Let a paused schedule fire again, from now on.',
-  examples: ['ductile schedule resume mail nightly'],
-});
-
-function definePause(
-  action: 'pause' | 'resume',
-  { summary, examples }: { readonly summary: string; readonly examples: readonly string[] },
-) {
-  const name = `schedule.${action}` as const;
-  return defineOperation({
-    name,
-    summary,
-    effect: 'write',
-    scope: 'schedules:rw',
-    input: z.strictObject({ plugin, schedule_id: scheduleId }),
-    output: z.object({
-      plugin: z.string(),
-      schedule_id: z.string(),
-      paused: z.boolean(),
-      directive_id: z.string().describe('the record of this change'),
-    }),
-    errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'SCHEDULE_NOT_FOUND'],
-    http: { method: 'POST', path: `/schedules/:plugin/${action}` },
-    cli: { positionals: ['plugin', 'schedule_id'], examples },
-    async run(context, params) {
-      const { id } = await direct(context, name, params);
-      return { ...params, paused: action === 'pause', directive_id: id };
-    },
-    plan: (context, params) => planDirective(context, name, params),
-  });
-}
 
 /** Reads the rows of all schedules, page by page. */
 export async function readAllSchedules(

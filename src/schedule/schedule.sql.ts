@@ -1,3 +1,4 @@
+import type { DirectiveEnd } from '../directive/types.ts';
 import type { Row, Session, Transaction } from '../ledger/dialect.ts';
 import { defineInsert, defineRowsOf } from '../ledger/insert.ts';
 import {
@@ -84,7 +85,7 @@ export async function listSchedules(
 }
 
 /** Pauses or resumes a schedule. Returns whether that changed anything. */
-export async function pauseSchedule(tx: Transaction, request: PauseRequest): Promise<boolean> {
+export async function pauseSchedule(tx: Transaction, request: PauseRequest): Promise<DirectiveEnd> {
   const { plugin, scheduleId, paused, next, now } = request;
   const table = tx.dialect.table('schedules');
   // An invalid or exhausted schedule stores the pause and keeps its status.
@@ -112,7 +113,8 @@ export async function pauseSchedule(tx: Transaction, request: PauseRequest): Pro
       paused ? 1 : 0,
     ],
   );
-  return changed.length > 0;
+  const result = { plugin, schedule_id: scheduleId, paused, changed: changed.length > 0 };
+  return { status: 'completed', result };
 }
 
 /** Sorts by key: a fixed order of locks, so that two hosts can't deadlock. */

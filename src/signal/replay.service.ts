@@ -3,39 +3,32 @@ import { DuctileError } from '../base/errors.ts';
 import { compact, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
-import { replayType, resumeTarget, type ReplayChoice } from './replay-directives.ts';
+import type { ReplayChoice } from './replay.ts';
 import type { JobDraft } from '../job/job.ts';
 import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
 import type { Emission, Followers, RunDraft } from '../pipeline/run/types.ts';
 import type { ReplayProgress } from './replay.sql.ts';
 import {
   deliveryEventIn,
-  findStartingWebhook,
   toEventBaggage,
   RUNTIME_SOURCE,
-  WEBHOOK_SOURCE,
-  senderOf,
   type Signal,
   type SignalFilter,
-  type SignalGroup,
 } from './signal.ts';
 import { findChildHops } from '../job/enqueue.service.ts';
-import type { DirectiveExecution, DirectiveDefinition } from '../directive/define.service.ts';
+import type { DirectiveExecution } from '../directive/define.service.ts';
 import { followSignal, withBaggage } from '../pipeline/follow-signal.ts';
 import type { Generation } from '../engine/generation.ts';
 import { isMasked } from './mask.ts';
 import type { Vault } from '../access/vault.ts';
 import { purposes, type SealedText } from '../base/seal.ts';
-import { suggest } from '../base/text.ts';
-import { nounOf } from '../directive/directive.ts';
-import { isPipelineFor, ANY_EVENT } from '../pipeline/language/pipeline.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
 /**
  * Replays signals from the oldest to the one that was the newest at the start, in steps. Each step
  * commits its progress, so a replay that was interrupted continues there and starts nothing twice.
  */
-async function replay(
+export async function replaySignals(
   context: LedgerContext,
   choice: ReplayChoice,
   request: DirectiveExecution,
@@ -189,142 +182,23 @@ function followAgain(
   return withBaggage(chosen, context);
 }
 
-const PIPELINE = 'pipeline:';
+export const PIPELINE = 'pipeline:';
 
 /** Returns whether a name such as `mail` or `mail.handle` means this handler. */
-function isHandler(
+export function isHandler(
   handler: string,
   { plugin, command }: Pick<JobDraft, 'plugin' | 'command'>,
 ): boolean {
   return handler === plugin || handler === `${plugin}.${command}`;
 }
 
-function isPipeline(handler: string, { pipeline }: Pick<RunDraft, 'pipeline'>): boolean {
+export function isPipeline(handler: string, { pipeline }: Pick<RunDraft, 'pipeline'>): boolean {
   return handler === `${PIPELINE}${pipeline}`;
 }
 
-function replayFilterOf(choice: ReplayChoice): Omit<SignalFilter, 'limit'> {
+export function replayFilterOf(choice: ReplayChoice): Omit<SignalFilter, 'limit'> {
   const { signal_id: id, type, source, from, to } = choice;
   return {
     ...compact({ id, type, source, from, to }),
   };
-}
-
-export function replayDirective(context: LedgerContext): DirectiveDefinition<ReplayChoice> {
-  const { ledger } = context;
-  return {
-    ...replayType,
-    resolve: (choice) => resolveResumed(choice, ledger),
-    async plan(choice) {
-      refuseUnknown(choice, context.generation);
-      const { limit, force } = choice;
-      const groups = await ledger.signals.countGroups({ ...replayFilterOf(choice), limit });
-      const found = sum(groups.map(({ count }) => count));
-      if (choice.signal_id !== undefined && found === 0) {
-        const message = `there is no signal ${choice.signal_id}`;
-        throw new DuctileError('SIGNAL_NOT_FOUND', message, { place: choice.signal_id });
-      }
-      const isCut = choice.signal_id === undefined && found === limit;
-      return [
-        ...(choice.resume === undefined ? [] : [planResumed(choice.resume)]),
-        `${counted(found, 'signal')} would be handled again.`,
-        ...planHandlers(groups, choice, context.generation),
-        ...(groups.some((group) => findStartingWebhook(group) !== undefined) ? [OF_WEBHOOKS] : []),
-        ...(isCut ? ['These are the oldest, as many as the limit allows; more may fit.'] : []),
-        force
-          ? 'What this starts has new idempotency keys: whatever the handlers did, they do again.'
-          : 'What a handler has done well for a signal, or is about to do, is left out.',
-      ];
-    },
-    execute: (choice, request) => replay(context, choice, request),
-  };
-}
-
-function planResumed(directiveId: string): string {
-  return `This continues the replay of directive ${directiveId} after its last step.`;
-}
-
-/** Fills in the choice of the replay that is continued, so that the record says what is meant. */
-async function resolveResumed(choice: ReplayChoice, ledger: Ledger): Promise<ReplayChoice> {
-  const { resume: id, signal_id: one, type, source, from, to, handler } = choice;
-  if (id === undefined) return choice;
-  const refuse = (message: string, hint: string): DuctileError =>
-    new DuctileError('INPUT_INVALID', message, { place: 'params.resume', hint });
-  if ([one, type, source, from, to, handler].some((part) => part !== undefined)) {
-    throw refuse('resume takes no filter', 'The replay that it continues has one.');
-  }
-  const failed = await ledger.directives.find(id);
-  if (failed === undefined) {
-    throw new DuctileError('DIRECTIVE_NOT_FOUND', `there is no directive ${id}`, { place: id });
-  }
-  if (failed.type !== replayType.type || failed.status !== 'failed') {
-    const message = `directive ${id} is a ${failed.type} that is ${failed.status}`;
-    throw refuse(message, 'Only a replay that failed can be resumed.');
-  }
-  const target = `${nounOf(replayType.type)}:${resumeTarget(id)}`;
-  const [later] = await ledger.directives.list({ target, limit: 1 });
-  if (later?.status === 'failed') {
-    const hint = `Resume ${later.id} instead.`;
-    throw refuse(`directive ${later.id} continued ${id} and failed too`, hint);
-  }
-  return { ...(parseJson(failed.params) as ReplayChoice), resume: id };
-}
-
-const OF_WEBHOOKS =
-  'What webhooks start themselves is not among it: `ductile webhook replay` does that again.';
-
-function refuseUnknown({ handler }: ReplayChoice, { routes, pipelines }: Generation): void {
-  if (handler === undefined) return;
-  const known = [
-    ...new Set(routes.map(({ plugin, command }) => `${plugin}.${command}`)),
-    ...pipelines.map(({ name }) => `${PIPELINE}${name}`),
-  ];
-  if (known.includes(handler) || routes.some((route) => isHandler(handler, route))) return;
-  throw new DuctileError('INPUT_INVALID', `nothing that handles signals is called ${handler}`, {
-    place: 'handler',
-    hint: suggest(handler, known, 'handlers'),
-  });
-}
-
-/** Counts the most that can be started: a pipeline's condition can depend on the payload. */
-function planHandlers(
-  groups: readonly SignalGroup[],
-  { handler, force }: ReplayChoice,
-  { rules, pipelines }: Generation,
-): string[] {
-  const jobs = new Map<string, number>();
-  const runs = new Map<string, number>();
-  const add = (counts: Map<string, number>, name: string, count: number): void =>
-    void counts.set(name, (counts.get(name) ?? 0) + count);
-  for (const { source, type, count } of groups) {
-    // A delivery's event type isn't part of the group, so every one is possible.
-    const event = source.startsWith(WEBHOOK_SOURCE) ? ANY_EVENT : undefined;
-    const routed = { source: senderOf(source), type, event };
-    for (const target of rules.targetsOf(routed)) {
-      if (handler !== undefined && !isHandler(handler, target)) continue;
-      add(jobs, `${target.plugin}.${target.command}`, count);
-    }
-    for (const pipeline of pipelines) {
-      const { name } = pipeline;
-      if (handler !== undefined && !isPipeline(handler, { pipeline: name })) continue;
-      if (isPipelineFor(pipeline, routed)) add(runs, name, count);
-    }
-  }
-  if (jobs.size + runs.size === 0)
-    return ['Nothing handles them now, so nothing would be started.'];
-  const most = force ? '' : 'Up to ';
-  return [
-    ...[...jobs].map(
-      ([name, count]) => `${most}${counted(count, 'job')} of ${name} would be queued.`,
-    ),
-    ...[...runs].map(([name, count]) => `Up to ${counted(count, 'run')} of ${name} would begin.`),
-  ];
-}
-
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
-}
-
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, one) => total + one, 0);
 }

@@ -22,7 +22,7 @@ import { openLedger } from '../ledger/open.ts';
 import { openReadonlyLedger, readSchemaVersion } from '../ledger/open-readonly.ts';
 import { findLiveHost, removeLedger, locateTenantLedger } from '../ledger/tenant-location.ts';
 import type { TenantLimits, TenantRow, TenantStatus } from './tenants.ts';
-import type { DirectiveExecution, DirectiveDefinition } from '../directive/define.service.ts';
+import type { DirectiveExecution, BoundDirective } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import type { Tenants } from './tenants.ts';
 import type { LedgerContext } from '../engine/context.ts';
@@ -53,7 +53,7 @@ function createDirective(
   context: LedgerContext,
   tenants: Tenants,
   isolation: IsolationOf | undefined,
-): DirectiveDefinition<TenantParams> {
+): BoundDirective<TenantParams> {
   const { ledger } = context;
   return {
     ...createTenantType,
@@ -125,7 +125,7 @@ function statusDirective(
   tenants: Tenants,
   type: typeof suspendTenantType,
   { from, to }: { readonly from: TenantStatus; readonly to: TenantStatus },
-): DirectiveDefinition<TenantChoice> {
+): BoundDirective<TenantChoice> {
   return {
     ...type,
     async plan({ slug }) {
@@ -154,7 +154,7 @@ function statusDirective(
 function limitDirective(
   { ledger }: LedgerContext,
   tenants: Tenants,
-): DirectiveDefinition<TenantLimitParams> {
+): BoundDirective<TenantLimitParams> {
   return {
     ...limitTenantType,
     async plan({ slug, ...params }) {
@@ -175,10 +175,7 @@ function limitDirective(
   };
 }
 
-function deleteDirective(
-  context: LedgerContext,
-  tenants: Tenants,
-): DirectiveDefinition<TenantDeletion> {
+function deleteDirective(context: LedgerContext, tenants: Tenants): BoundDirective<TenantDeletion> {
   const { ledger } = context;
   return {
     ...deleteTenantType,

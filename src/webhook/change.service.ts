@@ -19,7 +19,7 @@ import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { WebhookChange, WebhookRow } from './types.ts';
 import { webhookFields } from './webhook.ts';
 import { describeTarget } from './target.ts';
-import type { DirectiveDefinition, DirectiveRequest } from '../directive/define.service.ts';
+import type { BoundDirective, DirectiveRequest } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import { findActingPackage } from '../package/package.ts';
 import {
@@ -48,6 +48,7 @@ import {
   rotateSecrets,
 } from './secrets.service.ts';
 import { replayDeliveryDirective, testWebhookDirective } from './delivery.service.ts';
+import { changeWebhook, createWebhook, deleteWebhook } from './webhook.sql.ts';
 import { guardFirstKey, isSameSecret } from '../access/vault.service.ts';
 import type { Vault } from '../access/vault.ts';
 import type { LedgerContext } from '../engine/context.ts';
@@ -75,7 +76,7 @@ function createDirective(
   context: LedgerContext,
   intake: WebhookIntake,
   setGlobalToken: (secret: string, actor: string) => Promise<void>,
-): DirectiveDefinition<NewWebhook> {
+): BoundDirective<NewWebhook> {
   const { ledger, vault, tenant } = context;
   return {
     ...createWebhookType,
@@ -121,7 +122,7 @@ function createDirective(
       if (tenant !== undefined && !(await tenant.addKey('hook', id))) throw describeTakenId(id);
       const sealed = secrets.length === 0 ? null : sealSecrets(id, secrets, vault);
       const webhook = { id, settings: JSON.stringify(settings), sealed };
-      return { work: { kind: 'webhook.create', webhook }, reveal };
+      return { work: (tx, by) => createWebhook(tx, webhook, by), reveal };
     },
     after: () => intake.store.refresh(),
   };
@@ -130,7 +131,7 @@ function createDirective(
 function updateDirective(
   context: LedgerContext,
   intake: WebhookIntake,
-): DirectiveDefinition<WebhookEdit> {
+): BoundDirective<WebhookEdit> {
   const { ledger, vault } = context;
   const change = async ({ id, changes }: WebhookEdit): Promise<WebhookChange> => {
     checkChanges(changes);
@@ -157,7 +158,10 @@ function updateDirective(
       await change(edit);
       return describeEdit(edit);
     },
-    prepare: async (edit) => ({ work: { kind: 'webhook.change', change: await change(edit) } }),
+    async prepare(edit) {
+      const planned = await change(edit);
+      return { work: (tx, actor) => changeWebhook(tx, planned, actor) };
+    },
     after: () => intake.store.refresh(),
   };
 }
@@ -197,7 +201,7 @@ const settingKeys = Object.keys(webhookFields).filter((key) => !fixedKeys.includ
 function rotateDirective(
   context: LedgerContext,
   intake: WebhookIntake,
-): DirectiveDefinition<WebhookRotation> {
+): BoundDirective<WebhookRotation> {
   const { ledger, vault } = context;
   return {
     ...rotateWebhookType,
@@ -239,7 +243,7 @@ function rotateDirective(
       const change = { id, seenAt: row.updatedAt, sealed: sealSecrets(id, secrets, vault) };
       const isMade = credential === undefined && given === undefined;
       const reveal = isMade ? { secret } : {};
-      return { work: { kind: 'webhook.change', change }, reveal };
+      return { work: (tx, actor) => changeWebhook(tx, change, actor), reveal };
     },
     after: () => intake.store.refresh(),
   };
@@ -248,7 +252,7 @@ function rotateDirective(
 function deleteDirective(
   context: LedgerContext,
   intake: WebhookIntake,
-): DirectiveDefinition<WebhookChoice> {
+): BoundDirective<WebhookChoice> {
   const { ledger, tenant } = context;
   return {
     ...deleteWebhookType,
@@ -256,7 +260,7 @@ function deleteDirective(
       refuseProvided(await requireWebhookRow(id, ledger));
       return [`The webhook ${id} would be closed; what came through it stays on record.`];
     },
-    prepare: ({ id }) => ({ work: { kind: 'webhook.delete', webhookId: id } }),
+    prepare: ({ id }) => ({ work: (tx) => deleteWebhook(tx, id) }),
     async after({ id }) {
       await intake.store.refresh();
       await tenant?.dropKey('hook', id);

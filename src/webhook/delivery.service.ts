@@ -21,7 +21,7 @@ import type { DeliveryTest, WebhookRequest } from './request.ts';
 import { signRequest } from './verify/sign.ts';
 import { findChildHops } from '../job/enqueue.service.ts';
 import { JOB_ACTOR } from '../job/job.ts';
-import type { DirectiveDefinition } from '../directive/define.service.ts';
+import type { BoundDirective } from '../directive/define.service.ts';
 import { describeMissingWebhook, findEndpoint } from './store.service.ts';
 import { expectTest, TEST_HEADER } from './receive.service.ts';
 import { describeTarget } from './target.ts';
@@ -41,7 +41,7 @@ export function testWebhookDirective(
   context: LedgerContext,
   intake: WebhookIntake,
   webhooks: Pick<Webhooks, 'receive'>,
-): DirectiveDefinition<WebhookTest> {
+): BoundDirective<WebhookTest> {
   const { ledger, vault } = context;
   const find = async (id: string): Promise<KnownWebhook> => {
     const known = await intake.store.find(id);
@@ -68,7 +68,7 @@ export function testWebhookDirective(
     },
     prepare(_params, { directiveId, secret }) {
       if (secret !== undefined) payloads.set(directiveId, secret);
-      return { work: { kind: 'process' } };
+      return {};
     },
     async execute({ id }, { actor, directiveId, reveal }) {
       const payload = payloads.get(directiveId);
@@ -193,7 +193,7 @@ async function post(
 export function replayDeliveryDirective(
   context: LedgerContext,
   intake: WebhookIntake,
-): DirectiveDefinition<DeliveryChoice> {
+): BoundDirective<DeliveryChoice> {
   const { ledger, vault, quota, commits } = context;
   return {
     ...replayDeliveryType,

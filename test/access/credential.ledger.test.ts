@@ -1,3 +1,4 @@
+import { setCredential, deleteCredential } from '../../src/access/credential.sql.ts';
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { SealedText } from '../../src/base/seal.ts';
@@ -19,7 +20,9 @@ async function set(ledger: Ledger, name: string, more: Partial<CredentialDraft> 
     ...more,
   };
   const about = { type: 'credential.set', target: `credential:${name}`, sameness: 'each' } as const;
-  return ledger.directives.create(pausing(about, { kind: 'credential.set', credential }));
+  return ledger.directives.create(
+    pausing(about, (tx, actor) => setCredential(tx, credential, actor)),
+  );
 }
 
 const signal = (more: Partial<SignalDraft> = {}): SignalDraft => {
@@ -48,7 +51,7 @@ describe.each(databases)('credentials on %s', (kind) => {
       sameness: 'each',
     } as const;
     const remove = () =>
-      ledger.directives.create(pausing(about, { kind: 'credential.delete', name: 'api' }));
+      ledger.directives.create(pausing(about, (tx) => deleteCredential(tx, 'api')));
     expect((await remove()).directive.status).toBe('completed');
     expect(await ledger.credentials.find('api')).toBeUndefined();
     expect((await remove()).directive).toMatchObject({

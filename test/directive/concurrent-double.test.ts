@@ -36,7 +36,7 @@ async function askAtOnce(
     },
     async prepare() {
       if (where === 'prepare') await doOnce();
-      return { work: { kind: 'process' } };
+      return {};
     },
     execute: () => Promise.resolve({}),
   });

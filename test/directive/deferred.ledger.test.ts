@@ -1,4 +1,6 @@
 /** Directives that are executed later than requested. */
+import { switchPause } from '../../src/job/change.sql.ts';
+import type { DirectiveWork } from '../../src/ledger/directive-work.ts';
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { DirectiveDecision } from '../../src/ledger/directive-work.ts';
@@ -84,8 +86,8 @@ describe.each(databases)('a directive that waits on %s', (kind) => {
     'and runs after others is the last change (%s)',
     async (sameness) => {
       const { ledger, sql } = await openBench(kind);
-      const paused = { kind: 'system.pause', paused: true } as const;
-      const running = { kind: 'system.pause', paused: false } as const;
+      const paused: DirectiveWork = (tx) => switchPause(tx, true);
+      const running: DirectiveWork = (tx) => switchPause(tx, false);
       const later = waiting({ due: { inMs: 3_600_000 } }, { type: 'system.resume', sameness });
       const { directive } = await ledger.directives.create(later);
       for (const asked of [
@@ -172,7 +174,7 @@ describe.each(databases)('a directive that waits on %s', (kind) => {
       error: 'no',
       details: { place: 'j' },
     } as const;
-    await ledger.directives.start({ ...request, directive, work: { kind: 'refused', end } });
+    await ledger.directives.start({ ...request, directive, work: () => Promise.resolve(end) });
     expect(await ledger.directives.find(directive.id)).toMatchObject({
       status: 'failed',
       errorCode: 'JOB_OPEN',
@@ -184,7 +186,7 @@ describe.each(databases)('a directive that waits on %s', (kind) => {
   test('D-11 again, because its process died, is restarted by another one', async () => {
     const { ledger, sql } = await openBench(kind);
     await ledger.processes.heartbeat(beat('p1'));
-    const request = pausing({ maxAttempts: 2 }, { kind: 'process' });
+    const request = pausing({ maxAttempts: 2 }, 'process');
     const { directive } = await ledger.directives.create(request);
     await sql(`update processes set last_heartbeat_at = '2000-01-01T00:00:00.000Z'`);
     const [orphan] = await ledger.processes.listOrphans({ self: 'p2', staleMs: 30_000 });

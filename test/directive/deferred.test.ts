@@ -143,8 +143,8 @@ describe.each(databases)('a directive on %s', (database) => {
     const before = await place.start();
     const params = '{"limit":10,"plugin":"worker"}';
     const draft = { type: 'job.cancel', target: 'job:*', params, sameness: 'each' } as const;
-    const twice = pausing({ ...draft, maxAttempts: 3 }, { kind: 'process' });
-    const spent = pausing({ ...draft, maxAttempts: 3 }, { kind: 'process' });
+    const twice = pausing({ ...draft, maxAttempts: 3 }, 'process');
+    const spent = pausing({ ...draft, maxAttempts: 3 }, 'process');
     for (const asked of [twice, spent])
       await before.ledger.directives.create({ ...asked, processId: 'dead' });
     await before.close();

@@ -1,3 +1,5 @@
+import { cancelOneJob, switchPause } from '../../src/job/change.sql.ts';
+import { revokeToken } from '../../src/access/token.sql.ts';
 import { describe, expect, test } from 'vitest';
 import { toTimestamp } from '../../src/base/clock.ts';
 import { makeId } from '../../src/base/ids.ts';
@@ -5,7 +7,7 @@ import type { DirectiveClosing } from '../../src/ledger/directive-work.ts';
 import { databases, openBench } from '../support/ledger/bench.ts';
 import { beat, pausing } from '../support/ledger/drafts.ts';
 
-const resuming = () => pausing({ type: 'system.resume' }, { kind: 'system.pause', paused: false });
+const resuming = () => pausing({ type: 'system.resume' }, (tx) => switchPause(tx, false));
 
 describe.each(databases)('a directive on %s', (kind) => {
   test('that is pure SQL is done, ended and reported in one commit', async () => {
@@ -30,9 +32,8 @@ describe.each(databases)('a directive on %s', (kind) => {
 
   test('that fails is on record with its reason, and its change is not', async () => {
     const { ledger } = await openBench(kind);
-    const request = pausing(
-      { type: 'job.cancel', target: 'job:nobody' },
-      { kind: 'job.cancel', jobId: 'nobody' },
+    const request = pausing({ type: 'job.cancel', target: 'job:nobody' }, (tx) =>
+      cancelOneJob(tx, 'nobody'),
     );
     const { directive } = await ledger.directives.create(request);
     expect(directive).toMatchObject({
@@ -84,7 +85,7 @@ describe.each(databases)('a directive on %s', (kind) => {
   test('that failed is not the result of a later request', async () => {
     const { ledger } = await openBench(kind);
     const ask = () =>
-      pausing({ type: 'token.revoke', target: 'token:t' }, { kind: 'token.revoke', tokenId: 't' });
+      pausing({ type: 'token.revoke', target: 'token:t' }, (tx) => revokeToken(tx, 't'));
     const ids = [await ledger.directives.create(ask()), await ledger.directives.create(ask())].map(
       ({ directive }) => directive.id,
     );
@@ -111,7 +112,7 @@ describe.each(databases)('a directive on %s', (kind) => {
 
   test('in a process runs in its name and is ended once, only by that process', async () => {
     const { ledger } = await openBench(kind);
-    const request = pausing({ type: 'config.reload', target: 'config:' }, { kind: 'process' });
+    const request = pausing({ type: 'config.reload', target: 'config:' }, 'process');
     const { directive } = await ledger.directives.create(request);
     expect(directive).toMatchObject({ status: 'running', completedAt: null, result: null });
     expect(await ledger.signals.list({ limit: 9 })).toEqual([]);
@@ -139,7 +140,7 @@ describe.each(databases)('a directive on %s', (kind) => {
     const { ledger, sql } = await openBench(kind);
     await ledger.processes.heartbeat(beat('p1'));
     await ledger.processes.heartbeat(beat('p2'));
-    const request = pausing({ type: 'config.reload', target: 'config:' }, { kind: 'process' });
+    const request = pausing({ type: 'config.reload', target: 'config:' }, 'process');
     const { directive } = await ledger.directives.create(request);
     expect(await ledger.processes.listOrphans({ self: 'p2', staleMs: 30_000 })).toEqual([]);
     await sql(`update processes set last_heartbeat_at = '2000-01-01T00:00:00.000Z' where id = ?`, [
@@ -165,7 +166,7 @@ describe.each(databases)('a directive on %s', (kind) => {
 
   test('in a process that the ledger never knew is found as well', async () => {
     const { ledger, sql } = await openBench(kind);
-    const request = pausing({ type: 'config.reload', target: 'config:' }, { kind: 'process' });
+    const request = pausing({ type: 'config.reload', target: 'config:' }, 'process');
     const { directive } = await ledger.directives.create(request);
     const found = [{ processId: 'p1', directives: [{ id: directive.id }] }];
     expect(await ledger.processes.listOrphans({ self: 'p2', staleMs: 30_000 })).toEqual([]);
@@ -185,8 +186,8 @@ describe.each(databases)('a directive on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const [a, b, c] = [
       pausing({ actor: 'ann' }),
-      pausing({ type: 'system.resume', actor: 'bob' }, { kind: 'system.pause', paused: false }),
-      pausing({ target: 'job:x', sameness: 'each' }, { kind: 'job.cancel', jobId: 'x' }),
+      pausing({ type: 'system.resume', actor: 'bob' }, (tx) => switchPause(tx, false)),
+      pausing({ target: 'job:x', sameness: 'each' }, (tx) => cancelOneJob(tx, 'x')),
     ];
     for (const asked of [a, b, c]) await ledger.directives.create(asked);
     const find = async (filter: object): Promise<string[]> =>
@@ -203,7 +204,7 @@ describe.each(databases)('a directive on %s', (kind) => {
   test('is pruned by the time of its end, and never while it runs', async () => {
     const { ledger, sql } = await openBench(kind);
     await ledger.directives.create(pausing());
-    const running = pausing({ sameness: 'each', id: makeId() }, { kind: 'process' });
+    const running = pausing({ sameness: 'each', id: makeId() }, 'process');
     await ledger.directives.create(running);
     const prune = { what: 'directives', olderThanMs: 60_000, limit: 9 } as const;
     expect(await ledger.history.prune(prune)).toBe(0);

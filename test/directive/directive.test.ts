@@ -175,7 +175,7 @@ describe.each(databases)('directives on %s', (database) => {
   test('in a process that died are failed by the next one', async () => {
     const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
     const before = await place.start();
-    const insert = pausing({ sameness: 'each' }, { kind: 'process' });
+    const insert = pausing({ sameness: 'each' }, 'process');
     await before.ledger.directives.create({ ...insert, processId: 'dead' });
     await before.close();
     await place.sql(`update directives set started_at = '2000-01-01T00:00:00.000Z'`);

@@ -1,8 +1,12 @@
 import { toCanonicalJson } from '../../src/base/json.ts';
 import { describe, expect, test } from 'vitest';
 import { isFinal, isKeyTaken } from '../../src/directive/directive.ts';
-import { cancelType, retryType, listChosenStatuses } from '../../src/job/directives.ts';
-import { createTokenType } from '../../src/access/change-token.service.ts';
+import {
+  cancelJobsDirective,
+  listChosenStatuses,
+  retryJobsDirective,
+} from '../../src/job/job.directives.ts';
+import { createTokenDirective } from '../../src/access/token.directives.ts';
 
 test('equal params have one spelling, whatever the order of their keys', () => {
   const one = toCanonicalJson({ b: [{ y: 1, x: null }], a: 'x' });
@@ -32,19 +36,19 @@ describe('the selection of jobs', () => {
     [{ plugin: 'mail', limit: 0 }, false],
     [{ plugin: 'mail', all: true }, false],
   ])('%o', (params, isSound) => {
-    expect(cancelType.params.safeParse(params).success).toBe(isSound);
+    expect(cancelJobsDirective.params.safeParse(params).success).toBe(isSound);
   });
 
   test('a filter without states means those that the verb is for', () => {
     expect(listChosenStatuses('cancel', { limit: 1 })).toEqual(['queued', 'running']);
     expect(listChosenStatuses('retry', { limit: 1 })).toEqual(['failed', 'timed_out', 'dead']);
     expect(listChosenStatuses('retry', { limit: 1, status: ['succeeded'] })).toEqual(['succeeded']);
-    expect(retryType.params.safeParse({ status: ['succeeded'] }).success).toBe(true);
+    expect(retryJobsDirective.params.safeParse({ status: ['succeeded'] }).success).toBe(true);
   });
 
   test('a single job is the same request again, a filter is not', () => {
-    expect(cancelType.sameness({ job_id: 'a', limit: 1 })).toBe('toggle');
-    expect(cancelType.sameness({ plugin: 'a', limit: 1 })).toBe('each');
+    expect(cancelJobsDirective.sameness({ job_id: 'a', limit: 1 })).toBe('toggle');
+    expect(cancelJobsDirective.sameness({ plugin: 'a', limit: 1 })).toBe('each');
   });
 });
 
@@ -57,5 +61,5 @@ test.each([
   [['a:b:c:d'], false],
   [['jobs:\u0000'], false],
 ])('scopes %o', (scopes, isSound) => {
-  expect(createTokenType.params.safeParse({ name: 'a', scopes }).success).toBe(isSound);
+  expect(createTokenDirective.params.safeParse({ name: 'a', scopes }).success).toBe(isSound);
 });

@@ -1,7 +1,9 @@
 /** Two that ask for the same change at once, from two connections. */
+import { switchPause } from '../../src/job/change.sql.ts';
+import { createToken } from '../../src/access/token.sql.ts';
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import { draftRetry } from '../../src/job/directives.ts';
+import { draftRetry } from '../../src/job/bulk.ts';
 import { openMeeting, runTogether } from '../support/ledger/barrier.ts';
 import { fail, keyed, pausing, settleOne, startOne } from '../support/ledger/drafts.ts';
 
@@ -22,7 +24,7 @@ describe('two that direct', () => {
   test('something and its opposite: both are done, one after the other', async () => {
     const { ledger, other, barrier } = await openMeeting();
     await barrier.hold(`select 1 from ledger_meta where key = 'epoch' for update`);
-    const resuming = pausing({ type: 'system.resume' }, { kind: 'system.pause', paused: false });
+    const resuming = pausing({ type: 'system.resume' }, (tx) => switchPause(tx, false));
     const answers = await runTogether(
       barrier,
       () => ledger.directives.create(pausing()),
@@ -55,7 +57,7 @@ describe('two that direct', () => {
       const may = { role: 'owner', scopes: ['*'] } as const;
       const token = { id, name: 'deploy', digest: id, ...may, expiresInMs: undefined };
       const draft = { type: 'token.create', target: 'token:deploy', sameness: 'each' } as const;
-      return pausing(draft, { kind: 'token.create', token });
+      return pausing(draft, (tx, actor) => createToken(tx, token, actor));
     };
     const answers = await runTogether(
       barrier,
@@ -91,7 +93,7 @@ test('two concurrent retries of one job create one job, and both name it', async
 
 test('only one of two concurrent ends of a directive counts', async () => {
   const { ledger, other, barrier } = await openMeeting();
-  const request = pausing({ sameness: 'each' }, { kind: 'process' });
+  const request = pausing({ sameness: 'each' }, 'process');
   const { directive } = await ledger.directives.create(request);
   await barrier.hold('select 1 from directives for update');
   const own = { id: directive.id, processId: 'p1' };

@@ -6,10 +6,11 @@ import { ownerOf, type Context } from '../../src/operation/context.ts';
 import type { Operation } from '../../src/operation/define.ts';
 import { systemDoctor } from '../../src/insight/doctor.operations.ts';
 import { findingsShape } from '../../src/insight/findings.service.ts';
-import { acknowledgeIncident } from '../../src/insight/incident.operations.ts';
+import { acknowledgeIncidentDirective } from '../../src/insight/incident.directives.ts';
 import { invoke } from '../../src/operation/invoke.ts';
-import { retryJobOperation } from '../../src/job/change.operations.ts';
-import { approveStep, reviveRunOperation } from '../../src/pipeline/run/change.operations.ts';
+import { retryJobsDirective } from '../../src/job/job.directives.ts';
+import { decideStepDirective } from '../../src/pipeline/run/decide.directives.ts';
+import { reviveRunDirective } from '../../src/pipeline/run/run.directives.ts';
 import { cancelDirectiveOperation } from '../../src/directive/operations.ts';
 import { systemStatus } from '../../src/engine/system.operations.ts';
 import { ask } from '../support/direct.ts';
@@ -114,9 +115,9 @@ describe.each(databases)('findings of a ledger on %s', { timeout: 120_000 }, (da
     expect(await instance.ledger.signals.list({ type, limit: 9 })).toHaveLength(1);
 
     await place.openGate('good');
-    await call(retryJobOperation, { id: dead.id });
-    await call(reviveRunOperation, { id: halted.id });
-    await call(approveStep, { id: asking, step: 'ok' });
+    await call(retryJobsDirective.operation, { id: dead.id });
+    await call(reviveRunDirective.operation, { id: halted.id });
+    await call(decideStepDirective.operation, { id: asking, step: 'ok' });
     await call(cancelDirectiveOperation, { id: directiveId });
     await eventually('nothing is found', async () => (await findings()).length === 0);
     for (const kind of kinds) {
@@ -137,10 +138,10 @@ describe.each(databases)('findings of a ledger on %s', { timeout: 120_000 }, (da
       return list.length > 0 && list;
     });
     const input = { id: incident?.id, reason: 'done by hand' };
-    expect(await call(acknowledgeIncident, input)).toMatchObject({
+    expect(await call(acknowledgeIncidentDirective.operation, input)).toMatchObject({
       finding: 'job_dead:worker/poll',
     });
-    await call(acknowledgeIncident, { id: 'run_halted:flow' });
+    await call(acknowledgeIncidentDirective.operation, { id: 'run_halted:flow' });
     expect(await findings()).toEqual([]);
     await eventually('they are closed', async () => {
       const left = [...(await openKinds('job_dead')), ...(await openKinds('run_halted'))];
@@ -155,10 +156,12 @@ describe.each(databases)('findings of a ledger on %s', { timeout: 120_000 }, (da
     const again = await instance.run('worker');
     const found = await findings();
     expect(found).toMatchObject([{ id: 'job_dead:worker/poll', count: 1, why: again.id }]);
-    await expect(call(acknowledgeIncident, { id: 'breaker_open:worker/poll' })).rejects.toThrow(
-      "can't be acknowledged",
-    );
-    await expect(call(acknowledgeIncident, { id: '00000000' })).rejects.toMatchObject({
+    await expect(
+      call(acknowledgeIncidentDirective.operation, { id: 'breaker_open:worker/poll' }),
+    ).rejects.toThrow("can't be acknowledged");
+    await expect(
+      call(acknowledgeIncidentDirective.operation, { id: '00000000' }),
+    ).rejects.toMatchObject({
       code: 'INCIDENT_NOT_FOUND',
     });
   });

@@ -1,4 +1,5 @@
 /** The reads of checks: dead jobs, halted runs, steps that wait for a person, and sealing keys. */
+import { setCredential } from '../../src/access/credential.sql.ts';
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
@@ -162,7 +163,9 @@ describe.each(databases)('the keys that seal something on %s', (kind) => {
       const credential = { id: makeId(), name, provider: null, sealed, expiresInMs: undefined };
       const about = { type: 'credential.set', target: `credential:${name}`, sameness: 'each' };
       await ledger.directives.create(
-        pausing({ ...about, sameness: 'each' }, { kind: 'credential.set', credential }),
+        pausing({ ...about, sameness: 'each' }, (tx, actor) =>
+          setCredential(tx, credential, actor),
+        ),
       );
     }
     expect(await ledger.seals.listKeyIds()).toEqual(['k1', 'k2']);

@@ -1,4 +1,5 @@
 /** A caller that waits for a job or a run is notified of its end, wherever that happens. */
+import { cancelRun } from '../../src/pipeline/run/change.sql.ts';
 import { describe, expect, test, vi } from 'vitest';
 import { makeCompletion } from '../../src/job/completion.service.ts';
 import type { KnownEnds } from '../../src/job/types.ts';
@@ -104,9 +105,7 @@ describe.each(databases)('ends on %s', (kind) => {
     const notified = await listen(ledger);
     const graph = await define(ledger, [task('a')]);
     const run = await start(ledger, graph);
-    await ledger.directives.create(
-      pausing({ sameness: 'each' }, { kind: 'run.cancel', runId: run.id }),
-    );
+    await ledger.directives.create(pausing({ sameness: 'each' }, (tx) => cancelRun(tx, run.id)));
     expect(notified.toSorted()).toEqual([run.firstJobId, run.id].toSorted());
   });
 

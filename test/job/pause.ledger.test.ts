@@ -1,4 +1,5 @@
 /** A pause and a disabled plugin bind every claim, whatever the claiming process has heard. */
+import { switchPause, switchPlugin } from '../../src/job/change.sql.ts';
 import { describe, expect, test } from 'vitest';
 import type { DirectiveWork } from '../../src/ledger/directive-work.ts';
 import { openMeeting } from '../support/ledger/barrier.ts';
@@ -13,7 +14,7 @@ import {
   succeed,
 } from '../support/ledger/drafts.ts';
 
-const resuming: DirectiveWork = { kind: 'system.pause', paused: false };
+const resuming: DirectiveWork = (tx) => switchPause(tx, false);
 
 describe.each(databases)('a claim on %s', (kind) => {
   test('finds nothing once the ledger is paused, and everything after it is resumed', async () => {
@@ -43,7 +44,7 @@ describe.each(databases)('a claim on %s', (kind) => {
     const disable = (enabled: boolean) =>
       pausing(
         { type: enabled ? 'plugin.enable' : 'plugin.disable', target: 'plugin:echo' },
-        { kind: 'plugin.switch', plugin: 'echo', enabled },
+        (tx, actor) => switchPlugin(tx, { plugin: 'echo', enabled }, actor),
       );
     await ledger.directives.create(disable(false));
     const plugins = [claimable('echo'), claimable('two')];

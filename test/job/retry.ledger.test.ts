@@ -1,7 +1,8 @@
 /** Ended jobs that are done again, jobs that are due later, and what jobs can be found by. */
+import { retryOneJob } from '../../src/job/change.sql.ts';
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import { draftRetry, type Retry } from '../../src/job/directives.ts';
+import { draftRetry, type Retry } from '../../src/job/bulk.ts';
 import type { Job } from '../../src/job/job.ts';
 import { openExplainer } from '../support/ledger/explain.ts';
 import { databases, only, openBench } from '../support/ledger/bench.ts';
@@ -109,7 +110,7 @@ describe.each(databases)('retrying on %s', (kind) => {
     const retry = retryOf(await job(old.id));
     const request = pausing(
       { type: 'job.retry', target: `job:${old.id}`, sameness: 'each' },
-      { kind: 'job.retry', retry },
+      (tx) => retryOneJob(tx, retry),
     );
     const { directive } = await ledger.directives.create(request);
     expect(JSON.parse(directive.result ?? '')).toEqual({

@@ -1,4 +1,7 @@
 /** Frequent statements may not read every row: the plans of both databases prove it. */
+import { cancelRun } from '../../src/pipeline/run/change.sql.ts';
+import { switchPause } from '../../src/job/change.sql.ts';
+import type { DirectiveWork } from '../../src/ledger/directive-work.ts';
 import { describe, expect, test } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';
 import { prunableKinds, type ClaimedJob } from '../../src/job/types.ts';
@@ -35,7 +38,7 @@ interface VerbInput {
 }
 
 /** The same statements as for a pause, which would leave nothing to claim for the verbs below. */
-const unpaused = { kind: 'system.pause', paused: false } as const;
+const unpaused: DirectiveWork = (tx) => switchPause(tx, false);
 
 const verbs: Readonly<Record<string, (asked: VerbInput) => Promise<unknown>>> = {
   enqueue: ({ ledger }) => {
@@ -141,13 +144,13 @@ const verbs: Readonly<Record<string, (asked: VerbInput) => Promise<unknown>>> = 
   'list what a branch waits at': ({ ledger }) =>
     ledger.runs.listSteps({ runId: 'run 77', branchId: 'run 77', status: 'waiting', limit: 1 }),
   'cancel a run that is over': ({ ledger }) =>
-    direct(ledger, 'run 77', { kind: 'run.cancel', runId: 'run 77' }),
+    direct(ledger, 'run 77', (tx) => cancelRun(tx, 'run 77')),
   'cancel a running run': async ({ ledger }) => {
     const graph = await define(ledger, [foreach('each', 'a'), task('a')]);
     const run = await start(ledger, graph, { items: range(300) });
     await advanceAll(ledger);
     await claimSteps(ledger, graph, 5);
-    await direct(ledger, run.id, { kind: 'run.cancel', runId: run.id });
+    await direct(ledger, run.id, (tx) => cancelRun(tx, run.id));
     return advanceAll(ledger);
   },
   'revive a run, from the beginning and from a step': async ({ ledger }) => {

@@ -248,7 +248,7 @@ describe('a request under a key', () => {
     const key = callerKey('cli:ann', `request:${subjectId}`);
     const request = pausing(
       { type: 'job.cancel', params: toCanonicalJson(params), sameness: { key } },
-      { kind: 'process' },
+      'process',
     );
     await engine.ledger.directives.create(request);
     return request;

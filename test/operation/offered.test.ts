@@ -1,14 +1,13 @@
 /** The roles by which operations are offered are those of the directives behind them. */
 import { expect, test } from 'vitest';
-import { roleForOperation } from '../../src/operation/offered.ts';
-import { makePlace } from '../support/instance.ts';
-import { succeeds } from '../support/plugin-program.ts';
+import { allDirectives, operations } from '../../src/operation/all.ts';
 
-test('every directive type that names a role is known by it', async () => {
-  const { engine } = await (
-    await makePlace({ plugins: { worker: { program: succeeds } } })
-  ).start();
-  const types = engine.directives.types.filter(({ role }) => role !== undefined);
+test('every operation of a directive that names a role needs that role', () => {
+  const types = allDirectives.filter(({ role }) => role !== undefined);
   expect(types.length).toBeGreaterThan(10);
-  for (const { type, role } of types) expect([type, roleForOperation(type)]).toEqual([type, role]);
+  for (const { type, role } of types) {
+    const requesting = operations.filter(({ directive }) => directive === type);
+    expect(requesting.length).toBeGreaterThan(0);
+    for (const operation of requesting) expect([type, operation.role]).toEqual([type, role]);
+  }
 });

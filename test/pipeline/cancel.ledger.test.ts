@@ -1,4 +1,5 @@
 /** Changes of a running run: cancelling it, and deciding about its approvals. */
+import { cancelRun } from '../../src/pipeline/run/change.sql.ts';
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';
@@ -261,5 +262,5 @@ describe.each(databases)('a step that waits for approval on %s', (kind) => {
 });
 
 function cancel(ledger: Ledger, runId: string): Promise<Directive> {
-  return direct(ledger, runId, { kind: 'run.cancel', runId });
+  return direct(ledger, runId, (tx) => cancelRun(tx, runId));
 }

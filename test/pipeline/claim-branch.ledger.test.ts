@@ -1,4 +1,5 @@
 /** The claim of a branch: its holder, its deadline, and its record. */
+import { cancelRun } from '../../src/pipeline/run/change.sql.ts';
 import { describe, expect, test } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';
@@ -171,7 +172,7 @@ describe.each(databases)('an advancement on %s', (kind) => {
       const graph = await define(ledger, [each, task('a')]);
       const run = await start(ledger, graph, { items: range(width) });
       await advanceAll(ledger);
-      await direct(ledger, run.id, { kind: 'run.cancel', runId: run.id });
+      await direct(ledger, run.id, (tx) => cancelRun(tx, run.id));
       const answers = await advanceAll(ledger);
       expect(answers).toMatchObject([
         { verdict: 'more', queued: true },

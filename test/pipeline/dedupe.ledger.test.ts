@@ -1,4 +1,5 @@
 /** Dedupe keys of runs: one run of a pipeline at a time has a key. */
+import { cancelRun } from '../../src/pipeline/run/change.sql.ts';
 import { describe, expect, test } from 'vitest';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { RunDraft, RunStart } from '../../src/pipeline/run/types.ts';
@@ -83,7 +84,7 @@ describe.each(databases)('the key of a run on %s', (kind) => {
     expect((await findRun(ledger, first.runId)).status).toBe('halted');
     const { runId, duplicateOf } = await ask(ledger, graph);
     expect(duplicateOf).toBeUndefined();
-    await direct(ledger, runId, { kind: 'run.cancel', runId });
+    await direct(ledger, runId, (tx) => cancelRun(tx, runId));
     expect(await ask(ledger, graph)).not.toHaveProperty('duplicateOf');
     expect(await ledger.check()).toEqual([]);
   });

@@ -1,4 +1,5 @@
 /** Delayed runs: they start once when they are due, or never if they are cancelled. */
+import { cancelRun } from '../../src/pipeline/run/change.sql.ts';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
@@ -30,7 +31,7 @@ async function passTime({ sql }: Pick<Bench, 'sql'>): Promise<void> {
 }
 
 async function cancel(ledger: Ledger, runId: string): Promise<void> {
-  const { status } = await direct(ledger, runId, { kind: 'run.cancel', runId });
+  const { status } = await direct(ledger, runId, (tx) => cancelRun(tx, runId));
   expect(status).toBe('completed');
 }
 
@@ -171,7 +172,7 @@ describe('runs for later on two hosts', () => {
     const run = await start(ledger, graph, {}, inAnHour);
     await passTime(bench);
     await barrier.hold('select 1 from pipeline_runs where id = $1 for update', [run.id]);
-    const cancelling = direct(other, run.id, { kind: 'run.cancel', runId: run.id });
+    const cancelling = direct(other, run.id, (tx) => cancelRun(tx, run.id));
     await barrier.untilWaiting(1);
     // A concurrent reader skips rows that others have locked.
     await advanceAll(ledger);

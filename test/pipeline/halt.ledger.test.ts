@@ -1,4 +1,5 @@
 /** The consequences of a halt, whichever transaction it happens in, and of failed consequences. */
+import { switchPause } from '../../src/job/change.sql.ts';
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { makeId, makeToken } from '../../src/base/ids.ts';
@@ -138,7 +139,7 @@ describe.each(databases)('an event for a halted run on %s', (kind) => {
     const graph = await define(ledger, [task('a')]);
     const run = runOf(graph);
     // A resume comes first: claims find nothing in a paused ledger.
-    const request = pausing({}, { kind: 'system.pause', paused: false });
+    const request = pausing({}, (tx) => switchPause(tx, false));
     const completed = { ...request.ends.completed, runs: [run] };
     await ledger.directives.create({ ...request, ends: { ...request.ends, completed } });
     expect((await findRun(ledger, run.id)).status).toBe('running');

@@ -1,4 +1,5 @@
 /** Concurrent changes of a run while it advances, from two connections. */
+import { cancelRun } from '../../src/pipeline/run/change.sql.ts';
 import { describe, expect, test } from 'vitest';
 import { task } from './graphs.ts';
 import { openMeeting, runTogether } from '../support/ledger/barrier.ts';
@@ -19,7 +20,7 @@ describe('a run that is cancelled while its job ends', () => {
     const [settled] = await runTogether(
       barrier,
       () => ledger.jobs.settle([done(job)]),
-      () => direct(other, id, { kind: 'run.cancel', runId: id }),
+      () => direct(other, id, (tx) => cancelRun(tx, id)),
     );
     expect(settled.verdicts.get(job.id)).toBe('settled');
     expect(await findRun(ledger, id)).toMatchObject({ status: 'cancelled' });
@@ -39,7 +40,7 @@ describe('a run that is cancelled while its job ends', () => {
     await barrier.hold('select 1 from pipeline_runs for update');
     await runTogether(
       barrier,
-      () => direct(other, id, { kind: 'run.cancel', runId: id }),
+      () => direct(other, id, (tx) => cancelRun(tx, id)),
       () => ledger.jobs.settle([done(job)]),
     );
     expect(await findRun(ledger, id)).toMatchObject({ status: 'cancelled' });

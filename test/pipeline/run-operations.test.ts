@@ -3,14 +3,14 @@ import { describe, expect, test } from 'vitest';
 import { ownerOf, type Context } from '../../src/operation/context.ts';
 import type { Operation } from '../../src/operation/define.ts';
 import { invoke } from '../../src/operation/invoke.ts';
-import { retryJobOperation, retryJobsOperation } from '../../src/job/change.operations.ts';
+import { retryJobsOperation } from '../../src/job/bulk.operations.ts';
+import { retryJobsDirective } from '../../src/job/job.directives.ts';
+import { decideStepDirective, rejectStep } from '../../src/pipeline/run/decide.directives.ts';
 import {
-  approveStep,
-  cancelRunOperation,
-  rejectStep,
-  retryRunFrom,
-  reviveRunOperation,
-} from '../../src/pipeline/run/change.operations.ts';
+  cancelRunDirective,
+  retryRunFromDirective,
+  reviveRunDirective,
+} from '../../src/pipeline/run/run.directives.ts';
 import {
   listRunsOperation,
   showRunOperation,
@@ -106,11 +106,11 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
       runs: [{ run_id: halted.id }],
       next_cursor: null,
     });
-    const planned = await ask(reviveRunOperation, { id: halted.id, dry_run: true });
+    const planned = await ask(reviveRunDirective.operation, { id: halted.id, dry_run: true });
     expect(String((planned['plan'] as string[])[0])).toMatch(/halted at step mood/);
 
     await place.openGate('good');
-    const revived = await ask(reviveRunOperation, { id: halted.id.slice(0, 30) });
+    const revived = await ask(reviveRunDirective.operation, { id: halted.id.slice(0, 30) });
     expect(revived).toMatchObject({ revived_from: halted.id, actor: 'cli:ann' });
     const run = await instance.engine.waitForRun(String(revived['run_id']), 20_000);
     expect(run.status).toBe('succeeded');
@@ -119,10 +119,10 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
     expect(keys).toHaveLength(2);
     expect(new Set(keys).size).toBe(1);
     expect((await place.notes()).filter((line) => line.startsWith('work'))).toHaveLength(2);
-    await expect(ask(reviveRunOperation, { id: halted.id })).rejects.toMatchObject({
+    await expect(ask(reviveRunDirective.operation, { id: halted.id })).rejects.toMatchObject({
       code: 'RUN_REVIVED',
     });
-    await expect(ask(reviveRunOperation, { id: run.id })).rejects.toMatchObject({
+    await expect(ask(reviveRunDirective.operation, { id: run.id })).rejects.toMatchObject({
       code: 'RUN_NOT_HALTED',
     });
     expect(await ask(showRunOperation, { id: halted.id })).toMatchObject({ revived_as: run.id });
@@ -135,11 +135,13 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
     const { place, instance, ask } = await begin(database);
     await place.openGate('good');
     const first = await finish(instance, 'moods', { items: ['a', 'b'] });
-    await expect(ask(retryRunFrom, { id: first.id, step: 'wrk' })).rejects.toMatchObject({
+    await expect(
+      ask(retryRunFromDirective.operation, { id: first.id, step: 'wrk' }),
+    ).rejects.toMatchObject({
       code: 'STEP_NOT_FOUND',
       hint: expect.stringContaining('work') as string,
     });
-    const again = await ask(retryRunFrom, { id: first.id, step: 'work' });
+    const again = await ask(retryRunFromDirective.operation, { id: first.id, step: 'work' });
     const run = await instance.engine.waitForRun(String(again['run_id']), 20_000);
     expect(run).toMatchObject({ status: 'succeeded', output: first.output });
     const steps = (await place.notes()).map((line) => line.split(' ')[0]);
@@ -154,11 +156,13 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
       status: 'running',
       waiting: [{ step: 'ok', why: 'somebody has to approve or reject it: Send 3?' }],
     });
-    await expect(ask(approveStep, { id, step: 'then' })).rejects.toMatchObject({
+    await expect(ask(decideStepDirective.operation, { id, step: 'then' })).rejects.toMatchObject({
       code: 'STEP_NOT_WAITING',
       hint: 'Waiting are: ok.',
     });
-    expect(await ask(approveStep, { id, step: 'ok', why: 'it is fine' })).toMatchObject({
+    expect(
+      await ask(decideStepDirective.operation, { id, step: 'ok', why: 'it is fine' }),
+    ).toMatchObject({
       approved: true,
       by: 'cli:ann',
       why: 'it is fine',
@@ -174,11 +178,13 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
     await ask(rejectStep, { id: other, step: 'ok' });
     const rejected = await instance.engine.waitForRun(other, 20_000);
     expect(rejected).toMatchObject({ status: 'halted', haltReason: 'rejected' });
-    await expect(ask(approveStep, { id: other, step: 'ok' })).rejects.toMatchObject({
+    await expect(
+      ask(decideStepDirective.operation, { id: other, step: 'ok' }),
+    ).rejects.toMatchObject({
       message: expect.stringContaining('rejected by cli:ann') as string,
     });
     const again = { id: other, step: 'then', dry_run: true };
-    await expect(ask(retryRunFrom, again)).rejects.toMatchObject({
+    await expect(ask(retryRunFromDirective.operation, again)).rejects.toMatchObject({
       code: 'STEP_NOT_FOUND',
       message: expect.stringContaining('never came to step then') as string,
     });
@@ -191,11 +197,11 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
     expect(await ask(showRunOperation, { id })).toMatchObject({
       waiting: [{ step: 'sleep', why: 'sleeper poll is running' }],
     });
-    const { stopping, status } = await ask(cancelRunOperation, { id });
+    const { stopping, status } = await ask(cancelRunDirective.operation, { id });
     expect(status).toBe('cancelled');
     const [jobId] = stopping as string[];
     expect(await instance.ended(jobId ?? '')).toMatchObject({ status: 'cancelled' });
-    expect(await ask(cancelRunOperation, { id })).toMatchObject({ status: 'cancelled' });
+    expect(await ask(cancelRunDirective.operation, { id })).toMatchObject({ status: 'cancelled' });
     expect(await instance.ledger.jobs.list({ limit: 9 })).toHaveLength(1);
     expect(await instance.ledger.check()).toEqual([]);
   });
@@ -204,7 +210,7 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
     const { instance, ask } = await begin(database);
     const halted = await finish(instance, 'moods', { items: [] });
     const failed = (await instance.ledger.jobs.list({ plugin: 'moody', limit: 1 }))[0];
-    await expect(ask(retryJobOperation, { id: failed?.id })).rejects.toMatchObject({
+    await expect(ask(retryJobsDirective.operation, { id: failed?.id })).rejects.toMatchObject({
       code: 'INPUT_INVALID',
       hint: expect.stringContaining(`run revive ${halted.id}`) as string,
     });
@@ -219,17 +225,22 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
     const halted = await finish(instance, 'moods', { items: [] });
     const principal = makePrincipal('token:x', ['*', 'moody:deny:poll']);
     await expect(
-      invoke(reviveRunOperation, { ...context, principal }, { id: halted.id }),
+      invoke(reviveRunDirective.operation, { ...context, principal }, { id: halted.id }),
     ).rejects.toMatchObject({ code: 'FORBIDDEN' });
   });
 
   test('every operation on an unknown run says so', async () => {
     const { ask } = await begin(database);
     const id = '0199a1b2-0000-7000-8000-000000000000';
-    for (const operation of [showRunOperation, runTree, cancelRunOperation, reviveRunOperation]) {
+    for (const operation of [
+      showRunOperation,
+      runTree,
+      cancelRunDirective.operation,
+      reviveRunDirective.operation,
+    ]) {
       await expect(ask(operation, { id })).rejects.toMatchObject({ code: 'RUN_NOT_FOUND' });
     }
-    await expect(ask(approveStep, { id, step: 'x' })).rejects.toMatchObject({
+    await expect(ask(decideStepDirective.operation, { id, step: 'x' })).rejects.toMatchObject({
       code: 'RUN_NOT_FOUND',
     });
   });

@@ -4,13 +4,9 @@ import { ownerOf, type Context } from '../../src/operation/context.ts';
 import type { JsonOutput, Operation } from '../../src/operation/define.ts';
 import { invoke } from '../../src/operation/invoke.ts';
 import { inspectJob, listJobsOperation } from '../../src/job/operations.ts';
-import { retryJobOperation } from '../../src/job/change.operations.ts';
-import {
-  approveStep,
-  cancelRunOperation,
-  rejectStep,
-  reviveRunOperation,
-} from '../../src/pipeline/run/change.operations.ts';
+import { retryJobsDirective } from '../../src/job/job.directives.ts';
+import { decideStepDirective, rejectStep } from '../../src/pipeline/run/decide.directives.ts';
+import { cancelRunDirective, reviveRunDirective } from '../../src/pipeline/run/run.directives.ts';
 import { listRunsOperation, showRunOperation } from '../../src/pipeline/run/run.operations.ts';
 import {
   databases,
@@ -102,7 +98,7 @@ describe.each(databases)('on %s', (database) => {
       actions: ['approve', 'reject', 'cancel'],
       approvals: [],
     });
-    for (const id of Object.values(ids)) await ask(cancelRunOperation, { id });
+    for (const id of Object.values(ids)) await ask(cancelRunDirective.operation, { id });
     await instance.close();
   });
 
@@ -115,7 +111,7 @@ describe.each(databases)('on %s', (database) => {
       await instance.engine.waitForRun(runId, 60_000);
       return await ask(showRunOperation, { id: runId });
     };
-    const approved = await decide(approveStep, 'read: and checked');
+    const approved = await decide(decideStepDirective.operation, 'read: and checked');
     const expected = { approved: true, by: 'cli:ann', reason: 'read: and checked' };
     expect(approved['approvals']).toMatchObject([{ step: 'ok', ...expected }]);
     expect(rowsIn(approved, 'steps')[0]).toMatchObject({
@@ -140,7 +136,7 @@ describe.each(databases)('on %s', (database) => {
       retried_as: null,
       actions: ['retry'],
     });
-    const { job_id: again } = await ask(retryJobOperation, { id: jobId });
+    const { job_id: again } = await ask(retryJobsDirective.operation, { id: jobId });
     expect(await ask(inspectJob, { id: jobId })).toMatchObject({ retried_as: again, actions: [] });
     const listed = rowsIn(await ask(listJobsOperation), 'jobs');
     expect(listed).toMatchObject([
@@ -157,7 +153,7 @@ describe.each(databases)('on %s', (database) => {
     const [step] = await stepsOf(instance, halted.id);
     const inspect = () => ask(inspectJob, { id: step?.jobId });
     expect(await inspect()).toMatchObject({ status: 'dead', actions: ['revive'] });
-    const { run_id: next } = await ask(reviveRunOperation, { id: halted.id });
+    const { run_id: next } = await ask(reviveRunDirective.operation, { id: halted.id });
     expect(await inspect()).toMatchObject({ actions: [] });
     await instance.engine.waitForRun(String(next), 60_000);
     await instance.close();

@@ -118,12 +118,13 @@ async function makeHolders(api: TestApi): Promise<Holder[]> {
 }
 
 /** The expected result for a holder: `open` to all, let in, refused, or decided by the input. */
-function expectedOf({ name, scope, isForRoot, offeredWith, effect }: Operation, holder: Holder) {
+function expectedOf(operation: Operation, holder: Holder) {
+  const { name, scope, isForRoot, offeredWith, effect } = operation;
   const { scopes, role, isTenant, kind } = holder;
   if (scope === undefined) return 'open';
   if (kind === 'none' || kind === 'wrong') return 'unauthenticated';
   if (isForRoot === true && isTenant) return 'forbidden';
-  const least = roleForOperation(name);
+  const least = operation.role ?? roleForOperation(name);
   if (typeof scope !== 'function' && !allows(scopes, scope)) return 'forbidden';
   if (typeof scope === 'function') {
     const isPossible =

@@ -1,15 +1,18 @@
 import { describe, expect, test } from 'vitest';
-import { systemBreaker, systemReset } from '../../src/schedule/breaker.operations.ts';
+import { resetBreakerDirective } from '../../src/schedule/breaker.directives.ts';
+import { systemBreaker } from '../../src/schedule/breaker.operations.ts';
 import { ownerOf, type Context } from '../../src/operation/context.ts';
 import type { Operation } from '../../src/operation/define.ts';
 import { invoke } from '../../src/operation/invoke.ts';
 import {
   listSchedulerJobs,
   listSchedulesOperation,
-  pauseScheduleOperation,
   previewSchedule,
-  resumeScheduleOperation,
 } from '../../src/schedule/operations.ts';
+import {
+  pauseScheduleDirective,
+  resumeScheduleDirective,
+} from '../../src/schedule/schedule.directives.ts';
 import { systemSelfcheck } from '../../src/insight/selfcheck.operations.ts';
 import { explainWhy } from '../../src/insight/why/why.operations.ts';
 import { systemHealth } from '../../src/engine/system.operations.ts';
@@ -51,12 +54,14 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
     });
     expect(await ask(listSchedulerJobs)).toMatchObject({ jobs: [{ plugin: 'worker' }, {}, {}] });
     const nightly = { plugin: 'worker', schedule_id: 'nightly' };
-    expect(await ask(pauseScheduleOperation, { ...nightly, dry_run: true })).toMatchObject({
+    expect(
+      await ask(pauseScheduleDirective.operation, { ...nightly, dry_run: true }),
+    ).toMatchObject({
       plan: [
         'worker/nightly would not fire until it is resumed; what it has queued would still run.',
       ],
     });
-    expect(await ask(pauseScheduleOperation, nightly)).toMatchObject({ paused: true });
+    expect(await ask(pauseScheduleDirective.operation, nightly)).toMatchObject({ paused: true });
     const range = { from: '2039-12-31T00:00:00Z', to: '2040-01-01T12:00:00Z', plugin: 'worker' };
     const { times } = (await ask(previewSchedule, range)) as { times: { schedule_id: string }[] };
     expect(times.filter(({ schedule_id: id }) => id !== 'default')).toMatchObject([
@@ -66,7 +71,7 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
     const after = { from: '2041-01-01T00:00:00Z', to: '2041-01-02T00:00:00Z' };
     const later = (await ask(previewSchedule, after)) as { times: { schedule_id: string }[] };
     expect(later.times.some(({ schedule_id: id }) => id === 'once')).toBe(false);
-    expect(await ask(resumeScheduleOperation, nightly)).toMatchObject({ paused: false });
+    expect(await ask(resumeScheduleDirective.operation, nightly)).toMatchObject({ paused: false });
     expect(await ask(listSchedulesOperation, { plugin: 'worker' })).toMatchObject({
       schedules: [{}, { status: 'active', reason: null }, {}],
     });
@@ -75,7 +80,7 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
       place: 'to',
     });
     await expect(
-      ask(pauseScheduleOperation, { plugin: 'worker', schedule_id: 'nigthly' }),
+      ask(pauseScheduleDirective.operation, { plugin: 'worker', schedule_id: 'nigthly' }),
     ).rejects.toMatchObject({
       code: 'SCHEDULE_NOT_FOUND',
       hint: expect.stringContaining('nightly'),
@@ -88,7 +93,7 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
       const found = await ask(listSchedulesOperation);
       return (found['schedules'] as unknown[]).length === 3;
     });
-    await ask(pauseScheduleOperation, { plugin: 'worker', schedule_id: 'nightly' });
+    await ask(pauseScheduleDirective.operation, { plugin: 'worker', schedule_id: 'nightly' });
     await place.sql(
       `update schedules set generation = 'older', status = 'exhausted', next_due_at = null,
         next_slot_at = null, reason = 'one_shot_exhausted' where schedule_id = 'once'`,
@@ -142,10 +147,12 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
       breakers: [{ plugin: 'worker', command: 'poll', state: 'open', failure_count: 1 }],
       transitions: [{ from_state: 'closed', to_state: 'open', reason: 'failure_threshold' }],
     });
-    expect(await ask(systemReset, { plugin: 'worker' })).toMatchObject({ reset: ['worker/poll'] });
+    expect(await ask(resetBreakerDirective.operation, { plugin: 'worker' })).toMatchObject({
+      reset: ['worker/poll'],
+    });
     const { transitions } = (await ask(systemBreaker)) as { transitions: { reason: string }[] };
     expect(transitions.map(({ reason }) => reason)).toContain('manual_reset');
-    await expect(ask(systemReset, { plugin: 'nobody' })).rejects.toMatchObject({
+    await expect(ask(resetBreakerDirective.operation, { plugin: 'nobody' })).rejects.toMatchObject({
       code: 'PLUGIN_NOT_FOUND',
     });
   });
@@ -186,7 +193,7 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
     expect(row?.next_start_at.localeCompare(allowedAt)).toBeGreaterThanOrEqual(0);
     const why = await invoke(explainWhy, context, { id: 'worker/default' });
     expect(why).toMatchObject({ moves_at: row?.next_start_at });
-    await invoke(pauseScheduleOperation, context, { plugin: 'worker' });
+    await invoke(pauseScheduleDirective.operation, context, { plugin: 'worker' });
     expect(await invoke(listSchedulesOperation, context, {})).toMatchObject({
       schedules: [
         {

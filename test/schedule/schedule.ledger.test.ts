@@ -1,3 +1,4 @@
+import { pauseSchedule } from '../../src/schedule/schedule.sql.ts';
 import { describe, expect, test } from 'vitest';
 import { databases, only, openBench, range } from '../support/ledger/bench.ts';
 import {
@@ -284,7 +285,7 @@ describe.each(databases)('schedules on %s', (kind) => {
     for (const paused of [true, false]) {
       const target = { type: 'schedule.pause', target: 'schedule:echo/default' };
       await ledger.directives.create(
-        pausing({ ...target, sameness: 'each' }, { kind: 'schedule.pause', ...key, paused }),
+        pausing({ ...target, sameness: 'each' }, (tx) => pauseSchedule(tx, { ...key, paused })),
       );
     }
     expect(only(await due(ledger))).toMatchObject({ dueAt: PAST });

@@ -1,4 +1,6 @@
 /** The event feed has an order to which later commits only append. */
+import { cancelRun } from '../../src/pipeline/run/change.sql.ts';
+import type { DirectiveWork } from '../../src/ledger/directive-work.ts';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { EventCursor, EventRows, Position } from '../../src/signal/event-feed.sql.ts';
@@ -142,7 +144,7 @@ describe.each(databases)('events on %s', (kind) => {
       await start(ledger, graph),
       await start(ledger, graph),
     ];
-    const cancel = { kind: 'run.cancel', runId: third.id } as const;
+    const cancel: DirectiveWork = (tx) => cancelRun(tx, third.id);
     await ledger.directives.create(pausing({ sameness: 'each' }, cancel));
     const end = (await ledger.events.findEnd()).runs;
     const [one, two] = await claimSteps(ledger, graph);

@@ -9,7 +9,7 @@ const nothing = { signals: 0, jobs: 0, runs: 0, skipped: 0, unhandled: 0, unopen
 describe.each(databases)('a step of a replay on %s', (kind) => {
   async function open() {
     const { ledger } = await openBench(kind);
-    const request = pausing({ type: 'signal.replay', target: 'signal:*' }, { kind: 'process' });
+    const request = pausing({ type: 'signal.replay', target: 'signal:*' }, 'process');
     const { directive } = await ledger.directives.create(request);
     const id = makeId();
     const signal = { id, type: 'a.b', source: 'shop', data: '{}', hops: 1, correlationId: id };

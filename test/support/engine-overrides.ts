@@ -1,4 +1,5 @@
 /** Opens an instance whose ledger or runner is replaced. */
+import { allDirectives } from '../../src/operation/all.ts';
 import { engineRules } from '../../src/ledger/rules.ts';
 import { createProcessContext } from '../../src/engine/process-context.ts';
 import { join } from 'node:path';
@@ -46,6 +47,7 @@ export async function openWithOverrides(
   const blueprint = { config, catalog, routes, pipelines, warnings: [], environment };
   const shared = createProcessContext(() => config.service.maxWorkers, {
     version,
+    directives: allDirectives,
     authorize: refuseLate,
   });
   const engine = new LedgerEngine(shared, {

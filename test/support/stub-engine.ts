@@ -11,16 +11,20 @@ import { Directives } from '../../src/directive/request.service.ts';
 import { makeSignalEmitter } from '../../src/signal/emit.service.ts';
 import type { Engine, EngineStatus } from '../../src/engine/engine.ts';
 import type { JobSubmission } from '../../src/job/enqueue.service.ts';
-import { backupDirective } from '../../src/backup/change.service.ts';
+import { backupDirective } from '../../src/backup/backup.directives.ts';
 import { RunTokens } from '../../src/access/credentials.service.ts';
 import { makeMetrics, makeProcessCounter } from '../../src/insight/metrics.service.ts';
 import { unlimited } from '../../src/tenant/quota.service.ts';
+import { makePluginSwitches } from '../../src/job/pause.service.ts';
+import { pauseSystemDirective, resumeSystemDirective } from '../../src/job/pause.directives.ts';
 import {
-  pauseDirective,
-  resumeDirective,
-  switchDirective,
-  makePluginSwitches,
-} from '../../src/job/pause.service.ts';
+  disablePluginDirective,
+  enablePluginDirective,
+} from '../../src/plugin/switch.directives.ts';
+import {
+  createDirectiveContext,
+  type DirectiveServices,
+} from '../../src/engine/directive-context.ts';
 import { createBareReport, type AttemptReport } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
 import { endAsFailed, endAsSucceeded } from '../../src/job/outcome.ts';
@@ -32,12 +36,12 @@ import type { ManifestCommand } from '../../src/plugin/manifest.ts';
 import { makeDirectory } from './directory.ts';
 import { placeLedger } from './place-ledger.ts';
 import { makeContext } from './context.ts';
-import { cancelJobsDirective, retryJobsDirective } from '../../src/job/change.service.ts';
+import { cancelJobsDirective, retryJobsDirective } from '../../src/job/job.directives.ts';
 import {
   createTokenDirective,
   revokeTokenDirective,
   rotateTokenDirective,
-} from '../../src/access/change-token.service.ts';
+} from '../../src/access/token.directives.ts';
 import type { ClaimedJob } from '../../src/job/types.ts';
 
 export interface StubEngine extends Engine {
@@ -90,10 +94,6 @@ export async function makeStubEngine(): Promise<StubEngine> {
     },
     generation: { rules: { targetsOf: () => [], hopsMax: 32, dedupeTtlMs: 60_000 } },
   });
-  const directives = new Directives(context, () => Promise.resolve());
-  directives.registerDirective(backupDirective(context));
-  directives.registerDirective(cancelJobsDirective(context));
-  directives.registerDirective(retryJobsDirective(context));
   const pause = {
     async apply() {
       const paused = (await ledger.meta.read('paused')) === '1';
@@ -106,15 +106,25 @@ export async function makeStubEngine(): Promise<StubEngine> {
     },
     releaseWaiting: () => Promise.resolve(),
   };
-  directives.registerDirective(pauseDirective(context, pause, dispatcher));
-  directives.registerDirective(resumeDirective(context, pause));
   const switches = makePluginSwitches(ledger);
-  directives.registerDirective(switchDirective(context, switches, dispatcher, true));
-  directives.registerDirective(switchDirective(context, switches, dispatcher, false));
   const tokens = { refresh: () => Promise.resolve() };
-  directives.registerDirective(createTokenDirective(context, tokens));
-  directives.registerDirective(revokeTokenDirective(context, tokens));
-  directives.registerDirective(rotateTokenDirective(context, tokens));
+  const services = { pause, dispatcher, switches, tokens } as unknown as DirectiveServices;
+  const directives = new Directives(
+    createDirectiveContext(context, services),
+    [
+      backupDirective,
+      cancelJobsDirective,
+      retryJobsDirective,
+      pauseSystemDirective,
+      resumeSystemDirective,
+      enablePluginDirective,
+      disablePluginDirective,
+      createTokenDirective,
+      revokeTokenDirective,
+      rotateTokenDirective,
+    ],
+    () => Promise.resolve(),
+  );
   const engine: StubEngine = {
     config: {
       service: { maxHops: 32 },

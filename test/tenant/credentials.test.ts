@@ -1,4 +1,5 @@
 /** Credentials of tenants: each has its own, all are sealed with the keys of the process. */
+import { setCredential } from '../../src/access/credential.sql.ts';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startApi, type TestApi } from '../support/api-server.ts';
 import { makeId } from '../../src/base/ids.ts';
@@ -82,7 +83,9 @@ describe.each(databases)('credentials of tenants on %s', (database) => {
           target: 'credential:api',
           sameness: 'each',
         } as const;
-        await ledger.directives.create(pausing(draft, { kind: 'credential.set', credential }));
+        await ledger.directives.create(
+          pausing(draft, (tx, actor) => setCredential(tx, credential, actor)),
+        );
       }
       for (const { webhookIntake } of [to.engine, api.server.instance.engine]) {
         await expect(webhookIntake.store.credential(name)).rejects.toMatchObject({

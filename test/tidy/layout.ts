@@ -85,7 +85,7 @@ const places: readonly (readonly [RegExp, Layer])[] = [
   // The ledger binds the statements of all slices, so it comes after them.
   [/^src\/ledger\/(ledger|nouns|verbs|open|open-readonly)\.ts$/, 'ledger'],
   [/^src\/ledger\/(backup|restore|transfer|check)\.ts$/, 'ledger'],
-  [/^src\/ledger\/(tenant-location|perform-directive|prune)\.ts$/, 'ledger'],
+  [/^src\/ledger\/(tenant-location|prune)\.ts$/, 'ledger'],
   [/^src\/ledger\/postgres\/open\.ts$/, 'ledger'],
   // The active configuration and the context of a ledger, which services read.
   [/^src\/engine\/(generation|context|commit-events)\.ts$/, 'generation'],
@@ -126,7 +126,7 @@ function layerOf(path: string, slice: string): Layer | undefined {
   if (slice !== 'base' && !nouns.has(slice) && folderLayers[slice] === undefined) return undefined;
   if (path.endsWith('.sql.ts')) return 'sql';
   if (path.endsWith('.service.ts')) return 'service';
-  if (/(\/|\.)operations\.ts$/.test(path)) return 'operations';
+  if (/(\/|\.)(directives|operations)\.ts$/.test(path)) return 'operations';
   if (/(\/|\.)view\.ts$/.test(path)) return 'surface';
   return nouns.has(slice) ? 'pure' : folderLayers[slice];
 }

@@ -2,26 +2,36 @@
 import type { TypedOperation } from '../../src/operation/define.ts';
 import type * as analytics from '../../src/insight/analytics.operations.ts';
 import type * as breaker from '../../src/schedule/breaker.operations.ts';
+import type * as breakerChange from '../../src/schedule/breaker.directives.ts';
 import type * as directive from '../../src/directive/operations.ts';
 import type * as discovery from '../../src/plugin/discovery.operations.ts';
 import type * as health from '../../src/plugin/health.operations.ts';
 import type * as incident from '../../src/insight/incident.operations.ts';
+import type * as incidentChange from '../../src/insight/incident.directives.ts';
 import type * as doctor from '../../src/insight/doctor.operations.ts';
 import type * as events from '../../src/signal/event-feed.operations.ts';
 import type * as packages from '../../src/package/operations.ts';
-import type * as jobControl from '../../src/job/change.operations.ts';
+import type * as jobBulk from '../../src/job/bulk.operations.ts';
+import type * as jobChange from '../../src/job/job.directives.ts';
+import type * as pauseChange from '../../src/job/pause.directives.ts';
+import type * as pruneChange from '../../src/job/prune.directives.ts';
+import type * as pluginInit from '../../src/plugin/init.directives.ts';
+import type * as pluginSwitch from '../../src/plugin/switch.directives.ts';
 import type * as job from '../../src/job/operations.ts';
 import type * as packageChange from '../../src/package/change.operations.ts';
 import type * as pipelineRun from '../../src/pipeline/run/start.operations.ts';
 import type * as pipeline from '../../src/pipeline/operations.ts';
 import type * as plugin from '../../src/plugin/operations.ts';
-import type * as runControl from '../../src/pipeline/run/change.operations.ts';
+import type * as runChange from '../../src/pipeline/run/run.directives.ts';
+import type * as runDecision from '../../src/pipeline/run/decide.directives.ts';
 import type * as runList from '../../src/pipeline/run/run.operations.ts';
 import type * as run from '../../src/job/start.operations.ts';
 import type * as schedule from '../../src/schedule/operations.ts';
+import type * as scheduleChange from '../../src/schedule/schedule.directives.ts';
 import type * as signalEmit from '../../src/signal/emit.operations.ts';
-import type * as signalReplay from '../../src/signal/replay.operations.ts';
+import type * as signalReplay from '../../src/signal/replay.directives.ts';
 import type * as signal from '../../src/signal/operations.ts';
+import type * as reload from '../../src/engine/reload.directives.ts';
 import type * as system from '../../src/engine/system.operations.ts';
 import type * as tenant from '../../src/tenant/operations.ts';
 import type * as tree from '../../src/job/tree.operations.ts';
@@ -30,41 +40,58 @@ import type * as webhookDelivery from '../../src/webhook/delivery.operations.ts'
 import type * as webhookEndpoint from '../../src/webhook/endpoint.operations.ts';
 import type * as webhook from '../../src/webhook/operations.ts';
 
+/** The operation of a directive, or the operation itself. */
+type OperationOf<Export> = Export extends { readonly operation: infer Own } ? Own : Export;
+
 /** Operations that a module exports, by name. */
 type Calls<Module> = {
   [
-    Key in keyof Module as Module[Key] extends TypedOperation<infer Own, unknown, unknown>
+    Key in keyof Module as OperationOf<Module[Key]> extends TypedOperation<
+      infer Own,
+      unknown,
+      unknown
+    >
       ? string extends Own
         ? never
         : Own
       : never
-  ]: Module[Key] extends TypedOperation<string, infer Accepted, infer Returned>
+  ]: OperationOf<Module[Key]> extends TypedOperation<string, infer Accepted, infer Returned>
     ? { input: Accepted; output: Returned }
     : never;
 };
 
 export type Api = Calls<typeof analytics> &
   Calls<typeof breaker> &
+  Calls<typeof breakerChange> &
   Calls<typeof directive> &
   Calls<typeof discovery> &
   Calls<typeof doctor> &
   Calls<typeof events> &
   Calls<typeof health> &
   Calls<typeof incident> &
+  Calls<typeof incidentChange> &
   Calls<typeof job> &
-  Calls<typeof jobControl> &
+  Calls<typeof jobBulk> &
+  Calls<typeof jobChange> &
+  Calls<typeof pauseChange> &
+  Calls<typeof pruneChange> &
+  Calls<typeof pluginInit> &
+  Calls<typeof pluginSwitch> &
   Calls<typeof packageChange> &
   Calls<typeof packages> &
   Calls<typeof pipeline> &
   Calls<typeof pipelineRun> &
   Calls<typeof plugin> &
   Calls<typeof run> &
-  Calls<typeof runControl> &
+  Calls<typeof runChange> &
+  Calls<typeof runDecision> &
   Calls<typeof runList> &
   Calls<typeof schedule> &
+  Calls<typeof scheduleChange> &
   Calls<typeof signal> &
   Calls<typeof signalEmit> &
   Calls<typeof signalReplay> &
+  Calls<typeof reload> &
   Calls<typeof system> &
   Calls<typeof tenant> &
   Calls<typeof tree> &

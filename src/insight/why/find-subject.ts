@@ -1,6 +1,10 @@
 import { DuctileError } from '../../base/errors.ts';
 import { describeMissingWebhook } from '../../webhook/store.service.ts';
-import { isDeclared, scheduleNotFound, type ScheduleName } from '../../schedule/change.service.ts';
+import {
+  isDeclared,
+  scheduleNotFound,
+  type ScheduleName,
+} from '../../schedule/schedule.directives.ts';
 import { findingId, type LiveFinding } from '../finding.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Context } from '../../operation/context.ts';

@@ -1,4 +1,5 @@
 /** A host: an engine with its spawner, which starts, freezes, crashes and restarts. */
+import { allDirectives } from '../../../src/operation/all.ts';
 import { createProcessContext } from '../../../src/engine/process-context.ts';
 import type { Log } from '../../../src/base/log.ts';
 import type { Blueprint } from '../../../src/engine/generation.ts';
@@ -54,6 +55,7 @@ export class Host {
       const { maxWorkers } = blueprint.config.service;
       const shared = createProcessContext(() => maxWorkers, {
         version: '0.0.0',
+        directives: allDirectives,
         authorize: refuseLate,
       });
       return new LedgerEngine(shared, {

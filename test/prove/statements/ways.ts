@@ -1,6 +1,16 @@
 /** Verbs with many variants: the work of directives, and the ends of steps. */
+import { setCredential, deleteCredential } from '../../../src/access/credential.sql.ts';
+import { cancelRun, decideStep } from '../../../src/pipeline/run/change.sql.ts';
+import { reviveRun } from '../../../src/pipeline/run/revive.sql.ts';
+import { retryOneJob, cancelOneJob, switchPlugin } from '../../../src/job/change.sql.ts';
+import { createToken, revokeToken, rotateToken } from '../../../src/access/token.sql.ts';
+import { createWebhook, changeWebhook, deleteWebhook } from '../../../src/webhook/webhook.sql.ts';
+import { insertInstallation, changeInstallation } from '../../../src/package/installation.sql.ts';
+import { pauseSchedule } from '../../../src/schedule/schedule.sql.ts';
+import { resetBreakers } from '../../../src/schedule/breaker.sql.ts';
+import type { InstallationDraft } from '../../../src/package/types.ts';
 import { makeId } from '../../../src/base/ids.ts';
-import { draftRetry } from '../../../src/job/directives.ts';
+import { draftRetry } from '../../../src/job/bulk.ts';
 import type { DirectiveWork } from '../../../src/ledger/directive-work.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { carryOn, claimSteps, define, done, start } from '../../support/ledger/runs.ts';
@@ -11,7 +21,7 @@ import { approve, foreach, split, task } from '../../pipeline/graphs.ts';
 import type { Scenario, World } from './scenario.ts';
 
 function direct({ ledger, name }: World, work: DirectiveWork) {
-  const request = pausing({ type: work.kind, target: name, sameness: 'each' }, work);
+  const request = pausing({ type: 'test.work', target: name, sameness: 'each' }, work);
   return () => ledger.directives.create(request);
 }
 
@@ -25,34 +35,31 @@ const sealed = { keyId: 'k1', text: 'v1.a.b' };
 
 function credential(name: string): DirectiveWork {
   const about = { id: makeId(), name, provider: null, sealed, expiresInMs: undefined };
-  return { kind: 'credential.set', credential: about };
+  return (tx, actor) => setCredential(tx, about, actor);
 }
 
 function webhook(id: string): DirectiveWork {
-  return { kind: 'webhook.create', webhook: { id, settings: '{}', sealed } };
+  return (tx, actor) => createWebhook(tx, { id, settings: '{}', sealed }, actor);
 }
 
 function token(id: string): DirectiveWork {
   const about = { id, name: id, digest: id, role: 'owner', scopes: [] } as const;
-  return { kind: 'token.create', token: { ...about, expiresInMs: undefined } };
+  return (tx, actor) => createToken(tx, { ...about, expiresInMs: undefined }, actor);
 }
 
-async function installation(ledger: Ledger, name: string): Promise<DirectiveWork> {
+async function installation(ledger: Ledger, name: string): Promise<InstallationDraft> {
   const content = { version: '1', hash: name, config: '{}', configChecksum: 'c' };
   const provisions = [{ kind: 'plugin', name }] as const;
   const opened = [{ id: name, settings: '{}', sealed: null }];
   return {
-    kind: 'package.install',
-    installation: {
-      id: makeId(),
-      slug: name,
-      directiveId: makeId(),
-      plannedAt: await ledger.installations.readVersion(),
-      ...content,
-      provisioned: '{}',
-      provisions,
-      webhooks: { opened, changed: [], closed: [] },
-    },
+    id: makeId(),
+    slug: name,
+    directiveId: makeId(),
+    plannedAt: await ledger.installations.readVersion(),
+    ...content,
+    provisioned: '{}',
+    provisions,
+    webhooks: { opened, changed: [], closed: [] },
   };
 }
 
@@ -68,89 +75,91 @@ export const ways: Readonly<Record<string, Scenario>> = {
   'direct: job.cancel': async (world) => {
     const job = draft({ plugin: world.name, dedupe: strict(world.name) });
     await world.ledger.jobs.enqueue({ jobs: [job] });
-    return direct(world, { kind: 'job.cancel', jobId: job.id });
+    return direct(world, (tx) => cancelOneJob(tx, job.id));
   },
   'direct: job.retry': async (world) => {
     const { ledger, name } = world;
     await ledger.jobs.settle([fail(await startOne(ledger, `of ${name}`, { plugin: name }))]);
     const old = only(await ledger.jobs.list({ plugin: name, limit: 2 }));
     const job = draftRetry(old, { id: makeId(), actor: 'ann', maxAttempts: 2 });
-    return direct(world, { kind: 'job.retry', retry: { of: old.id, job } });
+    return direct(world, (tx) => retryOneJob(tx, { of: old.id, job }));
   },
   'direct: plugin.switch': (world) =>
-    Promise.resolve(direct(world, { kind: 'plugin.switch', plugin: world.name, enabled: false })),
+    Promise.resolve(
+      direct(world, (tx, actor) => switchPlugin(tx, { plugin: world.name, enabled: false }, actor)),
+    ),
   'direct: schedule.pause': async (world) => {
     await world.ledger.schedules.sync([entry({ plugin: world.name })]);
     const key = { plugin: world.name, scheduleId: 'default' };
-    return direct(world, { kind: 'schedule.pause', ...key, paused: true, now: NOW });
+    return direct(world, (tx) => pauseSchedule(tx, { ...key, paused: true, now: NOW }));
   },
   'direct: schedule.resume': async (world) => {
     await world.ledger.schedules.sync([entry({ plugin: world.name })]);
-    const about = { kind: 'schedule.pause', plugin: world.name, scheduleId: 'default' } as const;
+    const about = { plugin: world.name, scheduleId: 'default', now: NOW };
     const next = { slotAt: PAST, dueAt: PAST };
-    const resumed = { ...about, paused: false, now: NOW, next };
-    return after(world, { ...about, paused: true, now: NOW }, resumed);
+    return after(
+      world,
+      (tx) => pauseSchedule(tx, { ...about, paused: true }),
+      (tx) => pauseSchedule(tx, { ...about, paused: false, next }),
+    );
   },
   'direct: breaker.reset': (world) =>
-    Promise.resolve(direct(world, { kind: 'breaker.reset', plugin: world.name })),
+    Promise.resolve(direct(world, (tx) => resetBreakers(tx, { plugin: world.name }))),
   'direct: run.cancel': async (world) => {
     const { ledger, name } = world;
     const graph = await define(ledger, [foreach('each', name), task(name)]);
     const run = await start(ledger, graph, { items: [1, 2, 3] });
-    return direct(world, { kind: 'run.cancel', runId: run.id });
+    return direct(world, (tx) => cancelRun(tx, run.id));
   },
   'direct: run.revive': async (world) => {
     const of = await haltedRun(world);
     const revival = { of, id: makeId(), firstJobId: makeId(), withContext: true };
-    return direct(world, { kind: 'run.revive', revival });
+    return direct(world, (tx, actor) => reviveRun(tx, revival, actor));
   },
   'direct: run.revive from a step': async (world) => {
     const of = await haltedRun(world);
     const revival = { of, id: makeId(), firstJobId: makeId(), withContext: true, from: 'both' };
-    return direct(world, { kind: 'run.revive', revival });
+    return direct(world, (tx, actor) => reviveRun(tx, revival, actor));
   },
   'direct: run.decide': async (world) => {
     const { ledger, name } = world;
     const graph = await define(ledger, [approve('ok', { next: name }), task(name)]);
     const run = await start(ledger, graph);
     const decision = { runId: run.id, step: 'ok', approved: true };
-    return direct(world, { kind: 'run.decide', decision });
+    return direct(world, (tx, actor) => decideStep(tx, decision, actor));
   },
   'direct: credential.set': (world) => Promise.resolve(direct(world, credential(world.name))),
   'direct: credential.delete': (world) =>
-    after(world, credential(world.name), { kind: 'credential.delete', name: world.name }),
+    after(world, credential(world.name), (tx) => deleteCredential(tx, world.name)),
   'direct: webhook.create': (world) => Promise.resolve(direct(world, webhook(world.name))),
   'direct: webhook.change': async (world) => {
     const { ledger, name } = world;
     await direct(world, webhook(name))();
     const seenAt = (await ledger.webhooks.find(name))?.updatedAt ?? PAST;
     const change = { id: name, seenAt, settings: '{"a":1}', sealed };
-    return direct(world, { kind: 'webhook.change', change });
+    return direct(world, (tx, actor) => changeWebhook(tx, change, actor));
   },
   'direct: webhook.delete': (world) =>
-    after(world, webhook(world.name), { kind: 'webhook.delete', webhookId: world.name }),
+    after(world, webhook(world.name), (tx) => deleteWebhook(tx, world.name)),
   'direct: token.create': (world) => Promise.resolve(direct(world, token(world.name))),
   'direct: token.rotate': (world) =>
-    after(world, token(world.name), {
-      kind: 'token.rotate',
-      tokenId: world.name,
-      digest: `new ${world.name}`,
-    }),
+    after(world, token(world.name), (tx) => rotateToken(tx, world.name, `new ${world.name}`)),
   'direct: token.revoke': (world) =>
-    after(world, token(world.name), { kind: 'token.revoke', tokenId: world.name }),
-  'direct: package.install': async (world) =>
-    direct(world, await installation(world.ledger, world.name)),
+    after(world, token(world.name), (tx) => revokeToken(tx, world.name)),
+  'direct: package.install': async (world) => {
+    const installed = await installation(world.ledger, world.name);
+    return direct(world, (tx, actor) => insertInstallation(tx, installed, actor));
+  },
   'direct: package.change': async (world) => {
     const { ledger, name } = world;
     const first = await installation(ledger, name);
-    if (first.kind !== 'package.install') throw new Error('it is no installation');
-    await direct(world, first)();
-    const { id, slug } = first.installation;
+    await direct(world, (tx, actor) => insertInstallation(tx, first, actor))();
+    const { id, slug } = first;
     const about = { id, slug, directiveId: makeId(), to: 'uninstalled' } as const;
     const plannedAt = await ledger.installations.readVersion();
     const webhooks = { opened: [], changed: [], closed: [name] };
     const change = { ...about, plannedAt, webhooks, purge: [name] };
-    return direct(world, { kind: 'package.change', change });
+    return direct(world, (tx) => changeInstallation(tx, change));
   },
   'settle a step that moves its run': async ({ ledger, name }) => {
     const graph = await define(ledger, [task(name, { next: `z${name}` }), task(`z${name}`)]);

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { makeId, makeToken } from '../../../src/base/ids.ts';
-import { draftRetry } from '../../../src/job/directives.ts';
+import { draftRetry } from '../../../src/job/bulk.ts';
 import type { ClaimedJob } from '../../../src/job/types.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { define, runOf, start } from '../../support/ledger/runs.ts';
@@ -72,7 +72,7 @@ async function addTenant({ ledger, name }: World): Promise<string> {
 }
 
 async function process({ ledger, name }: World, type: string) {
-  const insert = pausing({ type, target: name, sameness: 'each' }, { kind: 'process' });
+  const insert = pausing({ type, target: name, sameness: 'each' }, 'process');
   return { asked: insert, directive: (await ledger.directives.create(insert)).directive };
 }
 

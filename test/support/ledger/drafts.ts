@@ -1,4 +1,5 @@
 /** Drafts for tests of a ledger: jobs, processes, and every way an attempt can end. */
+import { switchPause } from '../../../src/job/change.sql.ts';
 import { makeId, makeToken } from '../../../src/base/ids.ts';
 import type { DirectiveDraft } from '../../../src/directive/directive.ts';
 import {
@@ -205,7 +206,7 @@ export async function settleOne(ledger: Ledger, one: Closing): Promise<SettleVer
 /** Creates a directive that pauses the ledger, or does other work. */
 export function pausing(
   overrides: Partial<DirectiveDraft> = {},
-  work: DirectiveWork = { kind: 'system.pause', paused: true },
+  work: DirectiveWork | 'process' = (tx) => switchPause(tx, true),
 ): DirectiveInsert {
   const id = makeId();
   const directive: DirectiveDraft = {
@@ -238,7 +239,8 @@ export function pausing(
     jobs: [],
   });
   const ends = { completed: end('completed'), failed: () => end('failed') };
-  return { draft: directive, processId: 'p1', work, ends };
+  const sqlWork = work === 'process' ? undefined : work;
+  return { draft: directive, processId: 'p1', work: sqlWork, ends };
 }
 
 /** Creates a waiting directive that pauses the ledger when it starts. */

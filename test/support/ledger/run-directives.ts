@@ -1,4 +1,6 @@
 /** Directives about ended runs. */
+import { decideStep } from '../../../src/pipeline/run/change.sql.ts';
+import { reviveRun } from '../../../src/pipeline/run/revive.sql.ts';
 import { makeId } from '../../../src/base/ids.ts';
 import type { Directive } from '../../../src/directive/directive.ts';
 import type { DirectiveWork } from '../../../src/ledger/directive-work.ts';
@@ -13,7 +15,7 @@ export async function direct(
   runId: string,
   work: DirectiveWork,
 ): Promise<Directive> {
-  const named = { type: work.kind, target: `run:${runId}`, sameness: 'each' } as const;
+  const named = { type: 'run.cancel', target: `run:${runId}`, sameness: 'each' } as const;
   return (await ledger.directives.create(pausing(named, work))).directive;
 }
 
@@ -27,7 +29,7 @@ export function ask(
     withContext: true,
     ...revivalOptions,
   };
-  return direct(ledger, revivalOptions.of, { kind: 'run.revive', revival });
+  return direct(ledger, revivalOptions.of, (tx, actor) => reviveRun(tx, revival, actor));
 }
 
 /** Revives a run; returns the id of the new run. */
@@ -49,7 +51,7 @@ export function decide(
   why?: string,
 ): Promise<Directive> {
   const decision = { runId, step, approved, ...(why === undefined ? {} : { why }) };
-  return direct(ledger, runId, { kind: 'run.decide', decision });
+  return direct(ledger, runId, (tx, actor) => decideStep(tx, decision, actor));
 }
 
 /** Lists the sorted error codes of directives; a success is empty. */

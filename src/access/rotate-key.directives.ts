@@ -3,21 +3,24 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { probe } from '../base/probe.ts';
-import { purposes, isSealedUnbound } from '../base/seal.ts';
-import { type ResealedRow, type SealCount, type SealedRow } from './types.ts';
+import { isSealedUnbound, purposes } from '../base/seal.ts';
+import type { DirectiveExecution } from '../directive/define.service.ts';
+import type { DirectiveContext } from '../engine/directive-context.ts';
+import { defineDirective, directiveIdField } from '../operation/define-directive.ts';
+import { textIn } from '../operation/request-directive.ts';
+import { keyErrors } from './credential.operations.ts';
+import type { ResealedRow, SealCount, SealedRow } from './types.ts';
 import type { Vault } from './vault.ts';
-import type {
-  DirectiveExecution,
-  DirectiveDefinition,
-  DirectiveRequest,
-} from '../directive/define.service.ts';
-import type { DirectiveType } from '../directive/directive.ts';
 import { guardFirstKey } from './vault.service.ts';
-import type { Tenants } from '../tenant/tenants.ts';
-import type { LedgerContext } from '../engine/context.ts';
 
-export const rotateKeyType: DirectiveType<object> = {
-  type: 'credential.rotate',
+const ROTATE = 'credential.rotate';
+
+/**
+ * After a crash it creates no second key, and reseals only what is still sealed with the old ones. Only
+ * the root ledger makes keys, which all ledgers share.
+ */
+export const rotateKeyDirective = defineDirective({
+  type: ROTATE,
   summary: 'Seal everything that is secret at rest with a new key.',
   scope: '*',
   role: 'owner',
@@ -27,47 +30,60 @@ export const rotateKeyType: DirectiveType<object> = {
   params: z.strictObject({}),
   sameness: () => 'each',
   target: () => '',
-};
-
-/** The part of a tenant's engine that rotates its keys. */
-interface RotatingEngine {
-  direct(request: DirectiveRequest): Promise<{ readonly status: string }>;
-}
-
-/** Undefined for tenants: only the root ledger makes keys, which all ledgers share. */
-type TenantVisitor = Pick<Tenants<RotatingEngine>, 'visit'>;
-
-/** After a crash it creates no second key, and reseals only what is still sealed with the old ones. */
-export function rotateKeyDirective(
-  context: LedgerContext,
-  tenants: TenantVisitor | undefined,
-): DirectiveDefinition<object> {
-  const { ledger, vault } = context;
-  return {
-    ...rotateKeyType,
-    async plan() {
-      const counts = await ledger.seals.count();
-      const slugs = await listTenantSlugs(context, tenants);
-      return [
-        ...planKey(context),
-        `Credentials to be sealed anew: ${sumCounts(counts, 'credentials')}; payloads of signals: ` +
-          `${sumCounts(counts, 'payloads')}; secrets of webhooks: ${sumCounts(counts, 'webhooks')}.`,
-        ...(slugs.length === 0 ? [] : [`Tenants whose own follow: ${slugs.length}.`]),
-        'The old keys still open old backups; keep them as long as those.',
-      ];
+  async plan(context) {
+    const counts = await context.ledger.seals.count();
+    const slugs = await listTenantSlugs(context);
+    return [
+      ...planKey(context),
+      `Credentials to be sealed anew: ${sumCounts(counts, 'credentials')}; payloads of signals: ` +
+        `${sumCounts(counts, 'payloads')}; secrets of webhooks: ${sumCounts(counts, 'webhooks')}.`,
+      ...(slugs.length === 0 ? [] : [`Tenants whose own follow: ${slugs.length}.`]),
+      'The old keys still open old backups; keep them as long as those.',
+    ];
+  },
+  async execute(context, _params, execution) {
+    const { ledger, vault } = context;
+    await guardFirstKey(vault, ledger);
+    if (context.tenant === undefined) vault.renew(`directive ${execution.directiveId}`);
+    probe('rotate.after-key');
+    const counts = await resealAll(context, execution);
+    const rotated = await rotateTenants(context, execution);
+    return { key_id: vault.keyId, ...counts, ...rotated };
+  },
+  operation: {
+    name: 'credential.rotate-key',
+    effect: 'write',
+    output: z.object({
+      key_id: z.string().describe('the key that seals from now on'),
+      resealed: z
+        .int()
+        .describe('credentials, payloads of signals and secrets of webhooks that it seals now'),
+      left: z.int().describe('what could not be opened, and is as it was'),
+      left_reason: z.string().nullable(),
+      tenants: z.int().describe('tenants whose secrets were sealed anew as well'),
+      tenants_failed: z
+        .array(z.string())
+        .describe('those where that failed; their old keys open them'),
+      directive_id: directiveIdField,
+    }),
+    errors: [...keyErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+    http: { method: 'POST', path: '/credentials/rotate-key' },
+    cli: { examples: ['ductile credential rotate-key --dry-run', 'ductile credential rotate-key'] },
+    toOutput: (_context, { result }) => {
+      const { left_reason: reason, tenants_failed: failed } = result;
+      return {
+        key_id: textIn(result, 'key_id'),
+        resealed: Number(result['resealed']),
+        left: Number(result['left']),
+        left_reason: typeof reason === 'string' ? reason : null,
+        tenants: Number(result['tenants'] ?? 0),
+        tenants_failed: Array.isArray(failed) ? failed.map(String) : [],
+      };
     },
-    async execute(_params, execution) {
-      await guardFirstKey(vault, ledger);
-      if (context.tenant === undefined) vault.renew(`directive ${execution.directiveId}`);
-      probe('rotate.after-key');
-      const counts = await resealAll(context, execution);
-      const rotated = await rotateTenants(context, tenants, execution);
-      return { key_id: vault.keyId, ...counts, ...rotated };
-    },
-  };
-}
+  },
+});
 
-function planKey({ vault, tenant }: LedgerContext): string[] {
+function planKey({ vault, tenant }: DirectiveContext): string[] {
   if (tenant !== undefined) return ['The newest key of the process would seal from now on.'];
   if (vault.place.includes('DUCTILE_')) {
     return [`The first key of ${vault.place} would seal from now on.`];
@@ -80,7 +96,7 @@ function planKey({ vault, tenant }: LedgerContext): string[] {
 
 /** Reseals in batches, one commit each. Texts that can't be opened are left as they are and counted. */
 async function resealAll(
-  { ledger, vault }: LedgerContext,
+  { ledger, vault }: DirectiveContext,
   { signal }: Pick<DirectiveExecution, 'signal'>,
 ): Promise<{ resealed: number; left: number; left_reason: string | null }> {
   const { keyId } = vault;
@@ -119,22 +135,21 @@ function resealText(row: SealedRow, vault: Vault): ResealedRow {
  * their old keys, which can still open them.
  */
 async function rotateTenants(
-  context: LedgerContext,
-  tenants: TenantVisitor | undefined,
+  context: DirectiveContext,
   execution: DirectiveExecution,
 ): Promise<JsonObject> {
-  const slugs = await listTenantSlugs(context, tenants);
+  const slugs = await listTenantSlugs(context);
   const failed: string[] = [];
   for (const slug of slugs) {
     if (execution.signal.aborted) throw new DuctileError('STOPPING', 'the engine is stopping');
-    const isDone = await rotateTenant(tenants, slug, execution).catch(() => false);
+    const isDone = await rotateTenant(context, slug, execution).catch(() => false);
     if (!isDone) failed.push(slug);
   }
   return slugs.length === 0 ? {} : { tenants: slugs.length, tenants_failed: failed };
 }
 
 async function rotateTenant(
-  tenants: TenantVisitor | undefined,
+  { services: { tenants } }: DirectiveContext,
   slug: string,
   { actor, directiveId }: DirectiveExecution,
 ): Promise<boolean> {
@@ -144,7 +159,7 @@ async function rotateTenant(
     // The tenant may have a token of the same name as the caller's, which is another one.
     const by = `operator:${actor}`;
     const { status } = await visit.engine.direct({
-      type: rotateKeyType.type,
+      type: ROTATE,
       params: {},
       actor: by,
       causationId: directiveId,
@@ -156,10 +171,10 @@ async function rotateTenant(
   }
 }
 
-async function listTenantSlugs(
-  { ledger }: LedgerContext,
-  tenants: TenantVisitor | undefined,
-): Promise<string[]> {
+async function listTenantSlugs({
+  ledger,
+  services: { tenants },
+}: DirectiveContext): Promise<string[]> {
   if (tenants === undefined) return [];
   const rows = await ledger.tenants.list();
   return rows

@@ -1,0 +1,75 @@
+import * as z from 'zod';
+import { pluginName } from '../config/fields.ts';
+import type { DirectiveContext } from '../engine/directive-context.ts';
+import { switchPlugin } from '../job/change.sql.ts';
+import { enforceSwitches } from '../job/pause.service.ts';
+import { defineDirective, directiveIdField } from '../operation/define-directive.ts';
+import { requireLoadedPlugin } from './catalog.ts';
+
+const common = {
+  scope: 'plugin:rw',
+  // Members have the scope too: it lets them run commands.
+  role: 'admin',
+  params: z.strictObject({ plugin: pluginName().describe('the name of the plugin') }),
+  isForHandlers: true,
+  sameness: () => 'toggle' as const,
+  target: ({ plugin }: { readonly plugin: string }) => plugin,
+  after: ({ services: { switches, dispatcher } }: DirectiveContext) =>
+    enforceSwitches(switches, dispatcher),
+} as const;
+
+const commonOperation = {
+  effect: 'write',
+  output: z.object({ plugin: z.string(), enabled: z.boolean(), directive_id: directiveIdField }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
+} as const;
+
+export const enablePluginDirective = defineDirective({
+  ...common,
+  type: 'plugin.enable',
+  summary: 'Start jobs of a plugin again after it was disabled.',
+  async plan(context, { plugin }) {
+    if (!(await isDisabled(context, plugin))) {
+      return [`The plugin ${plugin} is on already; nothing would change.`];
+    }
+    return [`Jobs of ${plugin} would start again, and its schedules go on.`];
+  },
+  prepare: (_context, { plugin }) => ({
+    work: (tx, actor) => switchPlugin(tx, { plugin, enabled: true }, actor),
+  }),
+  operation: {
+    ...commonOperation,
+    http: { method: 'POST', path: '/plugins/:plugin/enable' },
+    cli: { positionals: ['plugin'], examples: ['ductile plugin enable mail'] },
+  },
+});
+
+export const disablePluginDirective = defineDirective({
+  ...common,
+  type: 'plugin.disable',
+  summary:
+    'Start no more jobs of a plugin and fire none of its schedules; jobs are still accepted.',
+  async plan(context, { plugin }) {
+    if (await isDisabled(context, plugin)) {
+      return [`The plugin ${plugin} is off already; nothing would change.`];
+    }
+    return [`Jobs of ${plugin} would be accepted and wait; its schedules would not fire.`];
+  },
+  prepare: (_context, { plugin }) => ({
+    work: (tx, actor) => switchPlugin(tx, { plugin, enabled: false }, actor),
+  }),
+  operation: {
+    ...commonOperation,
+    http: { method: 'POST', path: '/plugins/:plugin/disable' },
+    cli: { positionals: ['plugin'], examples: ['ductile plugin disable mail --dry-run'] },
+  },
+});
+
+async function isDisabled(
+  { catalog, services: { switches } }: DirectiveContext,
+  plugin: string,
+): Promise<boolean> {
+  await switches.refresh();
+  requireLoadedPlugin(catalog, plugin);
+  return switches.isDisabled(plugin);
+}
