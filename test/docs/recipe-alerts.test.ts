@@ -36,14 +36,14 @@ describe('examples/on-call', () => {
     await start();
     await type(typed(trouble));
     const file = 'ductile-on-call/alerts.jsonl';
-    const halted = await findAlert(program, file, /^A run of the pipeline deploy halted\./);
+    const halted = await findAlert(program, file, /^A run of the pipeline deploy halted at \S+\./);
     expect(nextIn(halted)).toMatch(/^ductile run revive \S+$/);
     await type(`echo 1.0 > ${place}/ductile-on-call/release`);
     await type(nextIn(halted));
     const waiting = await findAlert(program, file, /^An approval of the pipeline clean waits/);
     expect(nextIn(waiting)).toMatch(/^ductile run approve \S+ sure$/);
     await type(nextIn(waiting));
-    await findAlert(program, file, /^Resolved: A run of the pipeline deploy halted\./);
+    await findAlert(program, file, /^Resolved: A run of the pipeline deploy halted at \S+\./);
     await findAlert(program, file, /^Resolved: An approval of the pipeline clean waits/);
     await eventually('it is deployed', async () => {
       const deployed = await readFile(join(place, 'ductile-on-call/deployed'), 'utf8').catch(
