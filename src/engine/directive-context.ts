@@ -8,7 +8,6 @@ import { registerPackageDirectives, type Provisioner } from '../package/change.s
 import { registerTenantDirectives } from '../tenant/change.service.ts';
 import type { IsolationOf } from '../tenant/require-isolation.service.ts';
 import type { Tenants } from '../tenant/tenants.ts';
-import { registerWebhookDirectives } from '../webhook/change.service.ts';
 import type { WebhookIntake, Webhooks } from '../webhook/webhooks.ts';
 import type { LedgerContext } from './context.ts';
 import type { Engine } from './engine.ts';
@@ -83,8 +82,7 @@ export function registerAllDirectives(
   context: LedgerContext,
   services: DirectiveServices,
 ): void {
-  const { webhookIntake, webhooks, packages, tenants, isolation } = services;
+  const { packages, tenants, isolation } = services;
   if (tenants !== undefined) registerTenantDirectives(directives, context, tenants, isolation);
   registerPackageDirectives(directives, packages);
-  registerWebhookDirectives(directives, context, webhookIntake, webhooks);
 }

@@ -120,21 +120,13 @@ import {
 } from '../access/token.directives.ts';
 import { jobTree } from '../job/tree.operations.ts';
 import { triggerPlugin } from '../pipeline/run/trigger.operations.ts';
-import {
-  listDeliveriesOperation,
-  replayDelivery,
-  showDeliveryOperation,
-  testWebhook,
-} from '../webhook/delivery.operations.ts';
+import { listDeliveriesOperation, showDeliveryOperation } from '../webhook/delivery.operations.ts';
+import { replayDeliveryDirective, testWebhookDirective } from '../webhook/delivery.directives.ts';
 import { listEndpoints } from '../webhook/endpoint.operations.ts';
-import {
-  addWebhook,
-  editWebhook,
-  listWebhooksOperation,
-  removeWebhook,
-  rotateWebhook,
-  showWebhookOperation,
-} from '../webhook/operations.ts';
+import { listWebhooksOperation, showWebhookOperation } from '../webhook/operations.ts';
+import { rotateWebhookDirective } from '../webhook/rotate.directives.ts';
+import { createWebhookDirective, deleteWebhookDirective } from '../webhook/webhook.directives.ts';
+import { updateWebhookDirective } from '../webhook/update.directives.ts';
 import { explainWhy } from '../insight/why/why.operations.ts';
 
 /** Everything that can be requested. A directive is here for both: its type and its operation. */
@@ -221,17 +213,17 @@ const all: readonly (Operation | ListedDirective)[] = [
   showCredential,
   deleteCredentialDirective,
   rotateKeyDirective,
-  addWebhook,
-  editWebhook,
+  createWebhookDirective,
+  updateWebhookDirective,
   listWebhooksOperation,
   showWebhookOperation,
-  removeWebhook,
-  rotateWebhook,
+  deleteWebhookDirective,
+  rotateWebhookDirective,
   listDeliveriesOperation,
   listEndpoints,
   showDeliveryOperation,
-  replayDelivery,
-  testWebhook,
+  replayDeliveryDirective,
+  testWebhookDirective,
   createTokenDirective,
   listTokensOperation,
   revokeTokenDirective,

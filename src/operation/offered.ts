@@ -5,7 +5,6 @@ import { allows, mayAllow, mayAllowPlugin } from '../access/scopes.ts';
 import * as packages from '../package/change-directives.ts';
 import * as tenants from '../tenant/change-directives.ts';
 import type { DirectiveType } from '../directive/directive.ts';
-import * as webhooks from '../webhook/change-directives.ts';
 
 /** A command that the caller may use. */
 export interface OfferedCommand {
@@ -64,12 +63,6 @@ const ruledTypes: readonly RuledType[] = [
   tenants.limitTenantType,
   tenants.resumeTenantType,
   tenants.suspendTenantType,
-  webhooks.createWebhookType,
-  webhooks.deleteWebhookType,
-  webhooks.replayDeliveryType,
-  webhooks.rotateWebhookType,
-  webhooks.testWebhookType,
-  webhooks.updateWebhookType,
 ];
 
 const roleByType = new Map(ruledTypes.map(({ type, role }) => [type, role]));
@@ -77,9 +70,6 @@ const roleByType = new Map(ruledTypes.map(({ type, role }) => [type, role]));
 /** The directive types of operations with another name. */
 const directiveByOperation: Readonly<Record<string, string>> = {
   'tenant.token': 'tenant.create',
-  'webhook.add': 'webhook.create',
-  'webhook.edit': 'webhook.update',
-  'webhook.remove': 'webhook.delete',
 };
 
 /** Returns the role that an operation's directive requires; undefined if scopes alone decide. */

@@ -96,20 +96,13 @@ export async function requestDirective(
   const { engine, principal } = context;
   const known = engine.directives.types.find(({ type }) => type === request.type);
   if (known?.isDecision === true) refuseDecision(principal, 'a step that waits');
-  if (known?.startsWork === true || startsWork.has(request.type))
-    refuseLoop(principal.cause, engine.config.service.maxHops);
+  if (known?.startsWork === true) refuseLoop(principal.cause, engine.config.service.maxHops);
   const { actor, role, cause } = principal;
   const chain = cause && { correlationId: cause.rootJobId, causationId: cause.jobId };
   // A handler of lifecycle signals must not trigger itself.
   const isQuiet = cause?.runtimeCaused === true;
   return await engine.direct({ ...request, ...chain, isQuiet, actor, actorRole: role });
 }
-
-/**
- * Directives that run the commands that they name. The last link of a signal chain can't request
- * them.
- */
-const startsWork: ReadonlySet<string> = new Set(['webhook.replay', 'webhook.test']);
 
 /** Reads a text from a result. */
 export function textIn(result: Readonly<JsonObject>, name: string): string {

@@ -1,9 +1,7 @@
 import * as z from 'zod';
-import { DuctileError } from '../base/errors.ts';
 import { pluginName } from '../config/fields.ts';
-import { hasInit } from '../job/plugin-init.service.ts';
 import { defineDirective, directiveIdField } from '../operation/define-directive.ts';
-import { requireLoadedPlugin, type Catalog, type Plugin } from './catalog.ts';
+import { requireCommand, requireLoadedPlugin, type Catalog, type Plugin } from './catalog.ts';
 
 export const initPluginDirective = defineDirective({
   type: 'plugin.init',
@@ -48,6 +46,6 @@ export const initPluginDirective = defineDirective({
 
 function requireWithInit(catalog: Catalog, name: string): Plugin {
   const plugin = requireLoadedPlugin(catalog, name);
-  if (hasInit(plugin)) return plugin;
-  throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command init`);
+  requireCommand(plugin, 'init');
+  return plugin;
 }

@@ -2,13 +2,11 @@ import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
-import type { DeliveryChoice } from './change-directives.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { DeliveryRow } from './types.ts';
 import type { Context } from '../operation/context.ts';
 import { limitField, readSeqCursor, readEpoch, writeCursor } from '../operation/page.ts';
 import { defineOperation } from '../operation/define.ts';
-import { direct, directErrors, planDirective, textIn } from '../operation/request-directive.ts';
 import { findById } from '../operation/find-by-id.ts';
 import { findOutcomes } from './outcomes.service.ts';
 import {
@@ -17,14 +15,12 @@ import {
   showDeliveryWork,
   deliveryWorkShape,
   verdicts,
-  webhookIdField,
   type DeliveryWork,
 } from './shapes.operations.ts';
-import { compact, isObject } from '../base/json.ts';
-import { BY_JOB, IN_PROCESS } from './delivery.service.ts';
+import { compact } from '../base/json.ts';
 
 /** A delivery's id, or the beginning of one. */
-const deliveryId = z
+export const deliveryIdField = z
   .string()
   .toLowerCase()
   .regex(/^[0-9a-f-]{4,36}$/, 'must be the id of a delivery, or at least its first 4 characters')
@@ -94,7 +90,7 @@ export const showDeliveryOperation = defineOperation({
   effect: 'read',
   scope: 'webhooks:ro',
   needs: 'ledger',
-  input: z.strictObject({ delivery_id: deliveryId }),
+  input: z.strictObject({ delivery_id: deliveryIdField }),
   output: deliveryShape.extend(deliveryWorkShape),
   errors: ['DELIVERY_NOT_FOUND', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/webhooks/deliveries/:delivery_id' },
@@ -110,57 +106,8 @@ export const showDeliveryOperation = defineOperation({
   },
 });
 
-export const replayDelivery = defineOperation({
-  name: 'webhook.replay',
-  summary: 'Let a delivery be handled once more, by what its webhook starts now.',
-  effect: 'write',
-  scope: 'webhooks:rw',
-  input: z.strictObject({ delivery_id: deliveryId }),
-  output: z.object({
-    signal_id: z.string(),
-    jobs: z.int(),
-    runs: z.int(),
-    directive_id: z.string(),
-  }),
-  errors: [
-    ...directErrors,
-    'AGENT_UNAVAILABLE',
-    'COMMAND_NOT_FOUND',
-    'DELIVERY_NOT_FOUND',
-    'INPUT_INVALID',
-    'LEDGER_UNAVAILABLE',
-    'PAYLOAD_TOO_LARGE',
-    'PIPELINE_NOT_FOUND',
-    'PLUGIN_NOT_FOUND',
-    'SIGNAL_MASKED',
-    'SIGNAL_NOT_FOUND',
-    'WEBHOOK_NOT_FOUND',
-  ],
-  http: { method: 'POST', path: '/webhooks/deliveries/:delivery_id/replay' },
-  cli: { positionals: ['delivery_id'], examples: ['ductile webhook replay 0199a1b2'] },
-  async run(context, input) {
-    const { id, result } = await direct(context, 'webhook.replay', await toChoice(context, input));
-    return {
-      signal_id: textIn(result, 'signal_id'),
-      jobs: Number(result['jobs']),
-      runs: Number(result['runs']),
-      directive_id: id,
-    };
-  },
-  async plan(context, input) {
-    return planDirective(context, 'webhook.replay', await toChoice(context, input));
-  },
-});
-
-async function toChoice(
-  context: Context,
-  { delivery_id: id }: DeliveryChoice,
-): Promise<DeliveryChoice> {
-  return { delivery_id: (await findDelivery(context, id)).id };
-}
-
 /** Finds a delivery by its id or a unique prefix, or throws. */
-function findDelivery(
+export function findDelivery(
   { engine: { ledger } }: Pick<Context, 'engine'>,
   id: string,
 ): Promise<DeliveryRow> {
@@ -198,56 +145,3 @@ async function requireWebhook(
   const message = `there is no webhook ${id}, and nothing was delivered to one of that name`;
   throw new DuctileError('WEBHOOK_NOT_FOUND', message, { place: 'id' });
 }
-
-export const testWebhook = defineOperation({
-  name: 'webhook.test',
-  summary: 'Deliver a test to a webhook, signed as its sender would sign it.',
-  effect: 'write',
-  scope: 'webhooks:rw',
-  input: z.strictObject({
-    id: webhookIdField,
-    payload: z
-      .record(z.string(), z.unknown())
-      .optional()
-      .describe('what is delivered, as JSON (default: a payload that never came before)'),
-  }),
-  output: z.object({
-    status: z.int().describe('the status that the sender would get'),
-    answer: z.record(z.string(), z.unknown()),
-    via: z
-      .string()
-      .describe(
-        `the address that it was posted to; \`${IN_PROCESS}\` where no server listens, \`${BY_JOB}\` for a running job`,
-      ),
-    directive_id: z.string().describe('the record of this test'),
-  }),
-  errors: [
-    ...directErrors,
-    'CREDENTIAL_KEY_INVALID',
-    'CREDENTIAL_KEY_MISSING',
-    'FORBIDDEN',
-    'INPUT_INVALID',
-    'LEDGER_UNAVAILABLE',
-    'SERVER_UNREACHABLE',
-    'WEBHOOK_NOT_FOUND',
-  ],
-  // The webhook's response isn't stored: it may hold the result of a job.
-  http: { method: 'POST', path: '/webhooks/:id/test', isSecret: true },
-  cli: {
-    positionals: ['id'],
-    examples: ['ductile webhook test deploys', `ductile webhook test deploys --payload '{"n":1}'`],
-    exitCode: ({ status }) => (Number(status) < 300 ? 0 : 1),
-  },
-  async run(context, { id, payload }) {
-    const more = payload === undefined ? {} : { secret: JSON.stringify(payload) };
-    const { id: directiveId, result } = await direct(context, 'webhook.test', { id }, more);
-    const { answer } = result;
-    return {
-      status: Number(result['status']),
-      answer: isObject(answer) ? answer : {},
-      via: textIn(result, 'via'),
-      directive_id: directiveId,
-    };
-  },
-  plan: (context, { id }) => planDirective(context, 'webhook.test', { id }),
-});

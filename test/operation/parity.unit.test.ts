@@ -6,7 +6,7 @@ import { operationToolName, operationTools, ownFields, toolPlace } from '../../s
 import { isOffered } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
 import { describeInput } from '../../src/operation/schema.ts';
-import { reservedIds } from '../../src/webhook/change-directives.ts';
+import { reservedIds } from '../../src/webhook/webhook.directives.ts';
 
 test('names are unique, and so are routes', () => {
   const names = operations.map(({ name }) => name);

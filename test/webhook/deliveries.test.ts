@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
-import { reservedIds } from '../../src/webhook/change-directives.ts';
+import { reservedIds } from '../../src/webhook/webhook.directives.ts';
 import { OWNER, startApi, type ApiSetup, type TestApi } from '../support/api-server.ts';
 import { run } from '../support/fake-cli.ts';
 import { databases, type Database } from '../support/instance.ts';

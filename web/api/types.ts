@@ -39,6 +39,10 @@ import type * as why from '../../src/insight/why/why.operations.ts';
 import type * as webhookDelivery from '../../src/webhook/delivery.operations.ts';
 import type * as webhookEndpoint from '../../src/webhook/endpoint.operations.ts';
 import type * as webhook from '../../src/webhook/operations.ts';
+import type * as webhookChange from '../../src/webhook/webhook.directives.ts';
+import type * as webhookUpdate from '../../src/webhook/update.directives.ts';
+import type * as webhookRotation from '../../src/webhook/rotate.directives.ts';
+import type * as deliveryChange from '../../src/webhook/delivery.directives.ts';
 
 /** The operation of a directive, or the operation itself. */
 type OperationOf<Export> = Export extends { readonly operation: infer Own } ? Own : Export;
@@ -96,6 +100,10 @@ export type Api = Calls<typeof analytics> &
   Calls<typeof tenant> &
   Calls<typeof tree> &
   Calls<typeof webhook> &
+  Calls<typeof webhookChange> &
+  Calls<typeof webhookUpdate> &
+  Calls<typeof webhookRotation> &
+  Calls<typeof deliveryChange> &
   Calls<typeof webhookDelivery> &
   Calls<typeof webhookEndpoint> &
   Calls<typeof why>;

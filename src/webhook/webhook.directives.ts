@@ -1,0 +1,263 @@
+import * as z from 'zod';
+import { credentialName } from '../base/credential-ref.ts';
+import { DuctileError } from '../base/errors.ts';
+import { compact, type JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import { keyErrors } from '../access/credential.operations.ts';
+import { guardFirstKey, isSameSecret } from '../access/vault.service.ts';
+import { purposes } from '../base/seal.ts';
+import type { DirectiveExecution } from '../directive/define.service.ts';
+import { defineDirective, directiveIdField } from '../operation/define-directive.ts';
+import { textIn } from '../operation/request-directive.ts';
+import {
+  authModeOf,
+  createId,
+  createSecrets,
+  describeTakenId,
+  fingerprintGiven,
+  globalToken,
+  refuseProvided,
+  requireCredential,
+  requireWebhookRow,
+  reserveId,
+  sealSecrets,
+} from './change.service.ts';
+import { checkWebhookEntry, checkWebhookSecret } from './check-entry.service.ts';
+import {
+  newSecretField,
+  readSecret,
+  secretCredentialField,
+  secretFields,
+  secretNames,
+} from './secret.operations.ts';
+import { checkGivenSecret, generateSecret, makeSecret } from './secrets.service.ts';
+import {
+  formatWebhookUrl,
+  settingsFields,
+  webhookIdField,
+  webhookUrlField,
+} from './shapes.operations.ts';
+import { GLOBAL_TOKEN } from './store.service.ts';
+import { describeTarget } from './target.ts';
+import { createWebhook, deleteWebhook } from './webhook.sql.ts';
+
+const scope = 'webhooks:rw';
+
+/** The id of a webhook. */
+export const webhookIdParam = z
+  .string()
+  .max(limits.webhookIdCharsMax)
+  .regex(/^[a-z0-9][a-z0-9_-]*$/, 'must be lowercase letters, digits, - and _');
+
+/** Ids that would collide with the paths of other lists below `/webhooks/`. */
+export const reservedIds: readonly string[] = ['deliveries', 'endpoints'];
+
+const newId = webhookIdParam.refine((name) => !reservedIds.includes(name), {
+  error: `must be another word: ${reservedIds.map((name) => `/webhooks/${name}`).join(' and ')} are lists`,
+});
+
+/**
+ * Params are recorded, so they hold no secrets. Secrets are generated, are credentials, or arrive
+ * beside the params.
+ */
+export const settingsParam = z
+  .record(z.string(), z.unknown())
+  .refine((given) => !('token' in given) && !('hmac_secret' in given), {
+    error: 'must not hold the secret: name a credential, or one is made',
+  }) as unknown as z.ZodType<JsonObject>;
+
+/** The credential that is the secret of a webhook. */
+export const secretCredential = z
+  .string()
+  .regex(credentialName, 'must name a credential')
+  .optional();
+
+/**
+ * Fingerprint of a secret that the caller brought. It reveals nothing, but shows whether the secret
+ * is the same.
+ */
+export const secretFingerprint = z.string().min(1).optional();
+
+/** The errors of a webhook whose target doesn't exist. */
+export const webhookTargetErrors = [
+  'COMMAND_NOT_FOUND',
+  'PIPELINE_NOT_FOUND',
+  'PLUGIN_NOT_FOUND',
+] as const;
+
+export const createWebhookDirective = defineDirective({
+  type: 'webhook.create',
+  summary: 'Open a webhook: a place where others may deliver, once they prove who they are.',
+  scope,
+  role: 'admin',
+  isImmediate: true,
+  params: z.strictObject({
+    id: newId.optional(),
+    settings: settingsParam,
+    credential: secretCredential,
+    fingerprint: secretFingerprint,
+  }),
+  sameness: () => 'each',
+  target: ({ id }) => id ?? '',
+  async resolve(context, { id: wanted, ...rest }, request) {
+    const { secret } = request;
+    const id =
+      wanted === undefined
+        ? await createId(request, context)
+        : await reserveId(wanted, request.dryRun === true, context.tenant);
+    if (secret !== undefined)
+      checkWebhookEntry(id, rest.settings, [checkGivenSecret(secret)], context.generation);
+    return { id, ...rest, ...(await fingerprintGiven(id, rest.credential, request, context)) };
+  },
+  isSameSecret: ({ vault }, { id = '', fingerprint: print }, secret) =>
+    isSameSecret(secret, purposes.webhook(id), print, vault),
+  async plan(context, { id = '', settings, credential, fingerprint }) {
+    const { webhookIntake: intake } = context.services;
+    if ((await context.ledger.webhooks.find(id)) !== undefined) throw describeTakenId(id);
+    await requireCredential(credential, intake);
+    const mode = authModeOf(settings);
+    // `resolve` has checked a given secret. It isn't available here, so another one stands in.
+    const isGiven = fingerprint !== undefined;
+    const secrets = isGiven
+      ? [{ secret: generateSecret(mode) }]
+      : createSecrets(settings, credential);
+    const { target } = checkWebhookEntry(id, settings, secrets, context.generation);
+    await checkWebhookSecret({ id, settings }, secrets[0] ?? globalToken, intake.store);
+    const work = describeTarget(target);
+    return [`A webhook would be opened at /hooks/${id}, for ${work}, verified as ${mode}.`];
+  },
+  async prepare(context, { id = '', settings, credential, fingerprint }, execution) {
+    const { ledger, vault, tenant, services } = context;
+    const { secret } = execution;
+    await guardFirstKey(vault, ledger);
+    const isGiven = fingerprint !== undefined;
+    const secrets = isGiven ? [checkGivenSecret(secret)] : createSecrets(settings, credential);
+    const reveal: JsonObject = {};
+    const [own] = secrets;
+    const isMade = credential === undefined && !isGiven;
+    if (own !== undefined && isMade) reveal['secret'] = own.secret;
+    if (
+      own === undefined &&
+      (await services.webhookIntake.store.credential(GLOBAL_TOKEN)) === undefined
+    ) {
+      const token = makeSecret('bearer');
+      await setGlobalToken(token, execution);
+      reveal['global_token'] = token;
+    }
+    if (tenant !== undefined && !(await tenant.addKey('hook', id))) throw describeTakenId(id);
+    const sealed = secrets.length === 0 ? null : sealSecrets(id, secrets, vault);
+    const webhook = { id, settings: JSON.stringify(settings), sealed };
+    return { work: (tx, by) => createWebhook(tx, webhook, by), reveal };
+  },
+  after: ({ services: { webhookIntake } }) => webhookIntake.store.refresh(),
+  operation: {
+    name: 'webhook.add',
+    effect: 'write',
+    input: z.strictObject({
+      ...settingsFields,
+      id: webhookIdField.optional(),
+      title: settingsFields.title.unwrap().describe('what people call it'),
+      credential: secretCredentialField,
+      ...secretFields,
+    }),
+    nulls: 'absent',
+    secrets: secretNames,
+    output: z.object({
+      id: z.string(),
+      path: z.string(),
+      url: webhookUrlField,
+      secret: newSecretField,
+      global_token: z.string().nullable().describe('shown when it was made for this first webhook'),
+      directive_id: directiveIdField,
+    }),
+    errors: [
+      'INPUT_INVALID',
+      'LEDGER_UNAVAILABLE',
+      ...keyErrors,
+      ...webhookTargetErrors,
+      'CREDENTIAL_NOT_FOUND',
+      'WEBHOOK_EXISTS',
+    ],
+    http: {
+      method: 'POST',
+      path: '/webhooks',
+      isSecret: true,
+      status: () => 201,
+      statuses: [201],
+      location: '/webhooks/:webhook_id',
+    },
+    cli: {
+      positionals: ['id'],
+      flags: { enabled: '--enabled <bool>' },
+      examples: [
+        'ductile webhook add deploys --title Deploys --plugin echo --auth-mode github',
+        'ductile webhook add payments --title Payments --signal order.paid --auth-mode stripe --secret-stdin',
+        "ductile webhook add triage --title Triage --mode cron_task --task-folder triage --prompt-template '{{issue}}'",
+      ],
+    },
+    toParams: (_context, input) => {
+      const { id, credential, secret: _, token: __, hmac_secret: ___, ...given } = input;
+      return { settings: omitUndefined(given), ...compact({ id, credential }) };
+    },
+    toSecret: (_context, input) => readSecret(input, input.auth_mode),
+    toOutput({ engine }, { result }) {
+      const id = textIn(result, 'id');
+      return {
+        webhook_id: id,
+        id,
+        path: `/hooks/${id}`,
+        url: formatWebhookUrl(engine, id),
+        secret: textOrNull(result['secret']),
+        global_token: textOrNull(result['global_token']),
+      };
+    },
+  },
+});
+
+export const deleteWebhookDirective = defineDirective({
+  type: 'webhook.delete',
+  summary: 'Close a webhook; what is delivered to it from then on is not found.',
+  lasting: 'Its secret is gone for good.',
+  scope,
+  role: 'admin',
+  params: z.strictObject({ id: webhookIdParam }),
+  sameness: () => 'each',
+  target: ({ id }) => id,
+  async plan({ ledger }, { id }) {
+    refuseProvided(await requireWebhookRow(id, ledger));
+    return [`The webhook ${id} would be closed; what came through it stays on record.`];
+  },
+  prepare: (_context, { id }) => ({ work: (tx) => deleteWebhook(tx, id) }),
+  async after({ tenant, services: { webhookIntake } }, { id }) {
+    await webhookIntake.store.refresh();
+    await tenant?.dropKey('hook', id);
+  },
+  operation: {
+    name: 'webhook.remove',
+    effect: 'destroy',
+    input: z.strictObject({ id: webhookIdField }),
+    output: z.object({ id: z.string(), removed: z.boolean(), directive_id: directiveIdField }),
+    errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'WEBHOOK_NOT_FOUND', 'WEBHOOK_PROVIDED'],
+    http: { method: 'DELETE', path: '/webhooks/:id' },
+    cli: { positionals: ['id'], examples: ['ductile webhook remove deploys'] },
+    toOutput: (_context, { input: { id } }) => ({ id, removed: true }),
+  },
+});
+
+/** Sets the token of all webhooks without a secret of their own. */
+async function setGlobalToken(
+  secret: string,
+  { direct, actor }: Pick<DirectiveExecution, 'direct' | 'actor'>,
+): Promise<void> {
+  const params = { name: GLOBAL_TOKEN };
+  const { error } = await direct({ type: 'credential.set', params, secret, actor });
+  if (error !== null) throw new DuctileError('DIRECTIVE_FAILED', error);
+}
+
+export function omitUndefined(given: Readonly<Record<string, unknown>>): object {
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+}
+
+function textOrNull(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
+}
