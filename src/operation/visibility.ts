@@ -5,7 +5,7 @@ import type { SignalFilter } from '../signal/signal.ts';
 import type { Signal } from '../signal/signal.ts';
 import type { Context } from './context.ts';
 import { allows } from '../access/scopes.ts';
-import { compact, type Json } from '../base/json.ts';
+import type { Json } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { limits } from '../base/limits.ts';
 import { maskText } from '../base/secrets.ts';
@@ -137,8 +137,9 @@ export function unmaskedLedger(ledger: Ledger): Ledger {
 
 const unmasked = new WeakMap<Ledger, Ledger>();
 
-/** Returns the ledger with the rows of its reads masked for the principal. */
+/** Returns the ledger with the rows of its reads masked for the principal. Administrators see all. */
 export function maskLedger(ledger: Ledger, principal: Principal): Ledger {
+  if (canSeeHidden(principal)) return ledger;
   const caller = { ledger, principal };
   const maskAll = async <Row>(
     rows: readonly Row[],
@@ -162,11 +163,8 @@ export function maskLedger(ledger: Ledger, principal: Principal): Ledger {
     find: async (id) => first(await ledger.jobs.find(id), maskJobs),
     list: async (filter) => maskJobs(await ledger.jobs.list(filter)),
     async page({ query, ...filter }) {
-      if (query === undefined || canSeeHidden(principal)) {
-        const page = await ledger.jobs.page({
-          ...filter,
-          ...compact({ query }),
-        });
+      if (query === undefined) {
+        const page = await ledger.jobs.page(filter);
         return { ...page, jobs: await maskJobs(page.jobs) };
       }
       // As in `attempts.page`, the search filters masked rows.
@@ -177,13 +175,12 @@ export function maskLedger(ledger: Ledger, principal: Principal): Ledger {
       return { jobs: shown, next };
     },
     async countPage(filter) {
-      if (filter.query === undefined || canSeeHidden(principal))
-        return ledger.jobs.countPage(filter);
+      if (filter.query === undefined) return ledger.jobs.countPage(filter);
       const page = await jobs.page({ ...filter, limit: limits.pageRowsMax });
       return { count: page.jobs.length, isExact: page.next === undefined };
     },
   };
-  const attempts = maskAttemptReads(caller, maskAttempts);
+  const attempts = maskAttemptReads(ledger, maskAttempts);
   const runs: Partial<Ledger['runs']> = {
     find: async (id) => first(await ledger.runs.find(id), maskRuns),
     list: async (filter) => maskRuns(await ledger.runs.list(filter)),
@@ -200,19 +197,13 @@ export function maskLedger(ledger: Ledger, principal: Principal): Ledger {
 
 type MaskAttempts = (attempts: readonly Attempt[]) => Promise<Attempt[]>;
 
-function maskAttemptReads(
-  { ledger, principal }: { readonly ledger: Ledger; readonly principal: Principal },
-  maskAttempts: MaskAttempts,
-): Partial<Ledger['attempts']> {
+function maskAttemptReads(ledger: Ledger, maskAttempts: MaskAttempts): Partial<Ledger['attempts']> {
   return {
     listByJob: async (ids) => maskAttempts(await ledger.attempts.listByJob(ids)),
     list: async (filter) => maskAttempts(await ledger.attempts.list(filter)),
     async page({ query, ...filter }) {
-      if (query === undefined || canSeeHidden(principal)) {
-        const page = await ledger.attempts.page({
-          ...filter,
-          ...compact({ query }),
-        });
+      if (query === undefined) {
+        const page = await ledger.attempts.page(filter);
         return { ...page, attempts: await maskAttempts(page.attempts) };
       }
       // The search filters masked rows: it must not reveal what the caller can't read, not even by
