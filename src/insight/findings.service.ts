@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { Finding } from '../config/findings.ts';
-import { findingId, impactRank, severities } from './finding.ts';
+import { findingId, impactRank, type LiveFinding, severities } from './finding.ts';
 
 export const findingShape = z.object({
   id: z.string().describe('the kind and the key of the finding; `why` accepts it'),
@@ -59,12 +59,13 @@ export function showFindings(findings: readonly Finding[]): z.output<typeof find
 }
 
 function showFinding(finding: Finding): z.output<typeof findingShape> {
-  const { severity, category, place, key, message, hint: fix } = finding;
-  const common = { severity, category, place, key, message, fix };
-  const { live } = finding;
-  if (live === undefined) return { ...common, ...showFileParts(finding) };
+  const { severity, category, place, key, message, hint: fix, live } = finding;
+  const { id, kind, ...parts } = live === undefined ? showFileParts(finding) : showLiveParts(live);
+  return { id, kind, severity, category, place, key, message, fix, ...parts };
+}
+
+function showLiveParts(live: LiveFinding) {
   return {
-    ...common,
     id: findingId(live),
     kind: live.kind,
     evidence: live.evidence,

@@ -310,7 +310,7 @@ describe('acting shows the plan first', () => {
     place.withTab(async ({ page, open, turn }) => {
       await open('/ui/directives?status=awaiting');
       await page.getByRole('link', { name: 'plugin.disable plugin:teller' }).click();
-      await page.getByRole('region', { name: 'Why' }).getByText('token:ann').waitFor();
+      await page.getByRole('region', { name: 'Why' }).getByText('token:ann').first().waitFor();
       await page.getByRole('button', { name: 'Approve' }).click();
       await page.getByRole('dialog').getByRole('button', { name: 'Approve' }).click();
       await page.locator('.about').getByText('completed').waitFor();

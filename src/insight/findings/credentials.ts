@@ -153,7 +153,7 @@ export const credentialMissing = defineFinding<MissingCredential>({
   kind: 'credential_missing',
   condition: 'A plugin or a webhook needs a credential that is missing or has expired.',
   rank: { severity: 'error', category: 'credentials', repair: 'secret' },
-  fix: 'Set the credential. The next attempt uses it.',
+  fix: 'Set it with `ductile credential set`. The next attempt uses it.',
   command: 'ductile credential set NAME',
   incident: 'found',
   async find({ ledger, catalog, config }) {

@@ -76,7 +76,11 @@ const nouns = {
   schedule: {
     category: 'schedules',
     effect: 'paused: it starts no jobs',
-    command: (name) => `ductile schedule resume ${name.split('/', 2).map(quoteShell).join(' ')}`,
+    command: (name) =>
+      `ductile schedule resume ${name
+        .split(/\/(.*)/, 2)
+        .map(quoteShell)
+        .join(' ')}`,
   },
   plugin: {
     category: 'plugins',
@@ -105,7 +109,8 @@ async function findPausedSchedules({ ledger }: CheckContext): Promise<PausedPart
   return await Promise.all(
     rows.map(async ({ plugin, scheduleId }) => {
       const name = `${plugin}/${scheduleId}`;
-      return { noun: 'schedule', name, author: await readSchedulePause(ledger, name) } as const;
+      const author = await readDirectiveAuthor(ledger, `schedule:${name}`, 'schedule.pause');
+      return { noun: 'schedule', name, author } as const;
     }),
   );
 }
@@ -145,16 +150,8 @@ export async function readSystemPause(ledger: Ledger): Promise<DirectiveAuthor |
   return last ?? { actor: 'a restore or an import', at: null };
 }
 
-/** Reads who paused a schedule, such as `mail/nightly`. */
-export function readSchedulePause(
-  ledger: Ledger,
-  name: string,
-): Promise<DirectiveAuthor | undefined> {
-  return readDirectiveAuthor(ledger, `schedule:${name}`, 'schedule.pause');
-}
-
 /** Reads who paused a target, if the last directive about it was that. */
-async function readDirectiveAuthor(
+export async function readDirectiveAuthor(
   ledger: Ledger,
   target: string,
   type: string,

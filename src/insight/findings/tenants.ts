@@ -1,11 +1,7 @@
+import type { TenantRow } from '../../tenant/tenants.ts';
 import { defineFinding } from '../define-finding.service.ts';
 
-interface ClosedTenant {
-  readonly slug: string;
-  readonly schemaError: string | null;
-}
-
-export const tenantClosed = defineFinding<ClosedTenant>({
+export const tenantClosed = defineFinding<Pick<TenantRow, 'slug' | 'schemaError'>>({
   kind: 'tenant_closed',
   condition: 'The ledger of a tenant does not open.',
   rank: { severity: 'error', category: 'state' },

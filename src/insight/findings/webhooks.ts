@@ -2,12 +2,7 @@ import type { DuctileError } from '../../base/errors.ts';
 import { quoteShell } from '../../base/text.ts';
 import { defineFinding } from '../define-finding.service.ts';
 
-interface WebhookFault {
-  readonly id: string;
-  readonly fault: DuctileError;
-}
-
-export const webhookFault = defineFinding<WebhookFault>({
+export const webhookFault = defineFinding<{ readonly id: string; readonly fault: DuctileError }>({
   kind: 'webhook_fault',
   condition: 'The settings of a webhook are invalid, so it refuses every delivery.',
   rank: { severity: 'error', category: 'webhooks' },
@@ -23,13 +18,7 @@ export const webhookFault = defineFinding<WebhookFault>({
   }),
 });
 
-interface StrandedWebhook {
-  readonly id: string;
-  /** Why its target can't be started. */
-  readonly reason: string;
-}
-
-export const webhookStranded = defineFinding<StrandedWebhook>({
+export const webhookStranded = defineFinding<{ readonly id: string; readonly reason: string }>({
   kind: 'webhook_stranded',
   condition:
     'The target of a webhook is not in the active configuration, so it refuses every delivery.',
@@ -39,7 +28,7 @@ export const webhookStranded = defineFinding<StrandedWebhook>({
   describe: ({ id, reason }) => ({
     key: id,
     message: `The webhook ${id} refuses every delivery: ${reason}.`,
-    evidence: 'the active configuration has no such target',
+    evidence: `the target of the webhook ${id} is not in the active configuration`,
     commands: ['ductile system reload', `ductile webhook show ${quoteShell(id)}`],
     why: id,
   }),

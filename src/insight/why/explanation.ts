@@ -104,11 +104,7 @@ export function toExplanation(
   return {
     ...subject,
     verdict: toSentence(first.fact),
-    chain: [...causes, ...origin].map(({ fact, evidence, at }) => ({
-      fact,
-      evidence,
-      ...(at === undefined || at === null ? {} : { at }),
-    })),
+    chain: [...causes, ...origin].map(showFact),
     blockers: blockers.map(showBlocker),
     progress,
     moves_at: known.length === times.length ? (known.at(-1) ?? null) : null,
@@ -124,15 +120,13 @@ interface ExplanationParts {
   readonly progress: Explanation['progress'];
 }
 
-function showBlocker({ fact, evidence, at, movesAt, movesBy, commands = [] }: ExplanationCause) {
-  return {
-    fact,
-    evidence,
-    ...(at === undefined || at === null ? {} : { at }),
-    moves_at: movesAt ?? null,
-    moves_by: movesBy ?? null,
-    commands: [...commands],
-  };
+function showFact({ fact, evidence, at }: ExplanationFact) {
+  return { fact, evidence, ...(at === undefined || at === null ? {} : { at }) };
+}
+
+function showBlocker({ movesAt, movesBy, commands = [], ...fact }: ExplanationCause) {
+  const moves = { moves_at: movesAt ?? null, moves_by: movesBy ?? null };
+  return { ...showFact(fact), ...moves, commands: [...commands] };
 }
 
 /** Makes a fact a sentence. A configuration key at its start stays in lower case. */

@@ -32,7 +32,7 @@ interface PluginExplanationFacts {
 /** Explains whether jobs of a plugin or of one of its commands run, and what holds them back. */
 export function explainPlugin(facts: PluginExplanationFacts): Explanation {
   const { name, service, plugin, breakers, findings, jobs } = facts;
-  const open = findings.length === 0 ? breakers.filter(isOpen) : [];
+  const open = findings.length === 0 ? breakers.filter(({ state }) => state !== 'closed') : [];
   const causes = [
     ...orderRepairs([...listServiceCauses(service), ...listPluginCauses(plugin)]),
     ...findings.map(toFindingCause),
@@ -82,10 +82,6 @@ export function explainPipeline({
     `ductile run list --pipeline ${quoteShell(name)}`,
   ];
   return toExplanation(subject, [first, ...others], origin, more, { blockers });
-}
-
-function isOpen({ state }: BreakerRow): boolean {
-  return state !== 'closed';
 }
 
 function describeLast(name: string, job: Job | undefined): ExplanationCause {

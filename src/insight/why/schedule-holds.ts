@@ -12,10 +12,10 @@ import {
   type TimedSchedule,
 } from '../../schedule/plan.ts';
 import { findNextStart } from '../../schedule/preview.ts';
-import { isDefinedElsewhere } from '../../schedule/timetable.service.ts';
+import { isDefinedElsewhere, toScheduleKey } from '../../schedule/timetable.service.ts';
 import type { ScheduleRow } from '../../schedule/types.ts';
 import { findObstacle, type DayWindow, type Obstacle } from '../../schedule/window.ts';
-import { partPaused, readSchedulePause, type DirectiveAuthor } from '../findings/paused.ts';
+import { partPaused, readDirectiveAuthor, type DirectiveAuthor } from '../findings/paused.ts';
 import { breakerOpen } from '../findings/plugins.ts';
 import { scheduleNeverFires, scheduleRedefined } from '../findings/schedules.ts';
 import type { ExplanationCause } from './explanation.ts';
@@ -98,8 +98,7 @@ export function computeNextStart({ row, now }: ScheduleFacts, holds: readonly Sc
 function describeInactive({ row, pausedBy }: ScheduleFacts): ExplanationCause {
   const reason = row.reason ?? row.status;
   if (row.status === 'paused') {
-    const name = `${row.plugin}/${row.scheduleId}`;
-    const part = { noun: 'schedule', name, author: pausedBy } as const;
+    const part = { noun: 'schedule', name: toScheduleKey(row), author: pausedBy } as const;
     const cause = toFindingCause(partPaused.describe(part));
     // A list of schedules doesn't read who paused them.
     return pausedBy === undefined ? { ...cause, evidence: reason } : cause;
@@ -212,7 +211,7 @@ export async function readOneScheduleFacts(
     readScheduleFacts(engine),
     lastJobId === null ? undefined : ledger.jobs.find(lastJobId),
     row.status === 'paused'
-      ? readSchedulePause(ledger, `${row.plugin}/${row.scheduleId}`)
+      ? readDirectiveAuthor(ledger, `schedule:${toScheduleKey(row)}`, 'schedule.pause')
       : undefined,
   ]);
   return { ...factsOf(row), lastJob, pausedBy };

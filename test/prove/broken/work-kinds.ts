@@ -115,7 +115,7 @@ export const hangingJob: Breakage = {
   finding: {
     id: /^job_overlong:/,
     message: /slow/,
-    evidence: /95 % of its last \d+ attempts took at most/,
+    evidence: /95 % of the last \d+ attempts: at most/,
     fix: /[Cc]ancel/,
     command: /^ductile job cancel /,
   },
@@ -140,7 +140,7 @@ export const heldKey: Breakage = {
   finding: {
     id: /^job_overlong:/,
     message: /slow poll has held the dependency key database/,
-    evidence: /95 % of its last \d+ attempts took at most/,
+    evidence: /95 % of the last \d+ attempts: at most/,
     fix: /[Cc]ancel/,
     command: /^ductile job cancel /,
   },
