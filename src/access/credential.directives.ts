@@ -91,7 +91,7 @@ export const setCredentialDirective = defineDirective({
       credential_id: z.string(),
       name: z.string(),
       created: z.boolean().describe('false when another value was there before'),
-      expires_at: z.string().nullable().describe('UTC, ISO 8601 with milliseconds'),
+      expires_at: z.string().describe('UTC, ISO 8601 with milliseconds').nullable(),
       directive_id: directiveIdField,
     }),
     errors: [...keyErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],

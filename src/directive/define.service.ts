@@ -76,40 +76,6 @@ export interface DirectiveDefinition<
   after?(context: Context, params: Params, result: JsonObject): void | Promise<void>;
 }
 
-/** A type of directive and how it is executed. `plan` throws the reason for a refusal. */
-export type BoundDirective<Params extends object> = DirectiveType<Params> & {
-  /** Adds what the caller left open, at the time of the request, so that the record is complete. */
-  resolve?(
-    params: Params,
-    request: Pick<DirectiveRequest, 'secret' | 'dryRun' | 'idempotencyKey'>,
-  ): Params | Promise<Params>;
-  /** Returns the role that these params need beyond the type's own. */
-  roleFor?(params: Params): Promise<RoleNeed | undefined>;
-  /** Creates a secret for the caller alone, and the params that recognize it later. */
-  draw?(): DrawnSecret<Params>;
-  /** The schema of the params on record, if `draw` adds to them. */
-  readonly recorded?: z.ZodType<Params>;
-  /** True if the secret of a repeated request is the one of the recorded directive. */
-  isSameSecret?(recorded: Params, secret: string | undefined): boolean;
-  plan(params: Params): string[] | Promise<string[]>;
-  /** Called after the commit of a completed directive, in the process that executed it. */
-  after?(params: Params, result: JsonObject): void | Promise<void>;
-} & (
-    | {
-        /** Returns SQL work, which the ledger executes in the transaction that records it. */
-        prepare(
-          params: Params,
-          execution: DirectiveExecution,
-        ): PreparedWork | Promise<PreparedWork>;
-        /** Executes the params for which `prepare` returns work for the process. */
-        execute?(params: Params, execution: DirectiveExecution): Promise<JsonObject>;
-      }
-    | {
-        /** Executes it in this process, while the directive is running. */
-        execute(params: Params, execution: DirectiveExecution): Promise<JsonObject>;
-      }
-  );
-
 /** The role that a request needs because of what it sets. */
 export interface RoleNeed {
   readonly role: Role;
@@ -154,17 +120,6 @@ export interface PreparedWork {
 
 /** A definition whose params and context aren't known here. */
 export type AnyDirective = DirectiveDefinition<object, LedgerContext>;
-
-/** Adds the context that a definition of the older form doesn't need. */
-export function unbind<Params extends object>(bound: BoundDirective<Params>): AnyDirective {
-  const any = bound as unknown as Record<string, ((...input: unknown[]) => unknown) | undefined>;
-  const names = ['resolve', 'roleFor', 'isSameSecret', 'plan', 'prepare', 'execute', 'after'];
-  const functions = names.flatMap((name) => {
-    const own = any[name];
-    return own === undefined ? [] : [[name, (_: unknown, ...input: unknown[]) => own(...input)]];
-  });
-  return { ...bound, ...(Object.fromEntries(functions) as object) } as unknown as AnyDirective;
-}
 
 export function toLedgerWork({
   work,

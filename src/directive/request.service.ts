@@ -32,10 +32,9 @@ import {
   admitWork,
   createDraft,
   toLedgerWork,
-  unbind,
   type AnyDirective,
   type DirectiveExecution,
-  type BoundDirective,
+  type DirectiveDefinition,
   type DirectiveRequest,
   type DrawnSecret,
   type PreparedWork,
@@ -91,8 +90,11 @@ export class Directives {
     return [...this.#types.values()];
   }
 
-  registerDirective<Params extends object>(definition: BoundDirective<Params>): void {
-    this.#types.set(definition.type, unbind(definition));
+  /** Adds a type to those of the constructor. */
+  registerDirective<Params extends object>(
+    definition: DirectiveDefinition<Params, LedgerContext>,
+  ): void {
+    this.#types.set(definition.type, definition);
   }
 
   async direct(request: DirectiveRequest): Promise<DirectiveResult> {

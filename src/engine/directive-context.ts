@@ -1,11 +1,9 @@
 import type { TokenStore } from '../access/tokens.service.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
-import type { Directives } from '../directive/request.service.ts';
 import type { Dispatcher } from '../job/dispatcher.service.ts';
 import type { Pause, PluginSwitches } from '../job/pause.service.ts';
 import type { PluginInits } from '../job/plugin-init.service.ts';
-import { registerPackageDirectives, type Provisioner } from '../package/change.service.ts';
-import { registerTenantDirectives } from '../tenant/change.service.ts';
+import type { Provisioner } from '../package/change.service.ts';
 import type { IsolationOf } from '../tenant/require-isolation.service.ts';
 import type { Tenants } from '../tenant/tenants.ts';
 import type { WebhookIntake, Webhooks } from '../webhook/webhooks.ts';
@@ -75,14 +73,3 @@ export function listLedgerDirectives(
 }
 
 export type EngineDirective = DirectiveDefinition<object, DirectiveContext>;
-
-/** Registers every type of directive that this ledger knows. */
-export function registerAllDirectives(
-  directives: Directives,
-  context: LedgerContext,
-  services: DirectiveServices,
-): void {
-  const { packages, tenants, isolation } = services;
-  if (tenants !== undefined) registerTenantDirectives(directives, context, tenants, isolation);
-  registerPackageDirectives(directives, packages);
-}

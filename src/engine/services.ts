@@ -39,11 +39,7 @@ import { makeWebhooks, type ResultWaiter } from '../webhook/receive.service.ts';
 import type { Config } from '../config/config.ts';
 import type { LedgerContext } from './context.ts';
 import type { Blueprint } from './generation.ts';
-import {
-  createDirectiveContext,
-  listLedgerDirectives,
-  registerAllDirectives,
-} from './directive-context.ts';
+import { createDirectiveContext, listLedgerDirectives } from './directive-context.ts';
 import type { Engine } from './engine.ts';
 import type { LedgerSetup, ProcessContext } from './process-context.ts';
 import { makeReloader } from './reload.ts';
@@ -197,7 +193,6 @@ function createChange(
     listLedgerDirectives(process.directives, context),
     (directive) => authorizeAgain(directive, tokens, base),
   );
-  registerAllDirectives(directives, context, changeable);
   return { installations, reloader, renewInstallations, packageRoots, directives };
 }
 

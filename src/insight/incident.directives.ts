@@ -10,7 +10,7 @@ import { acknowledgeableKinds } from './findings/all.ts';
 /** It changes nothing but its own record, which `readAcknowledged` reads. */
 export const acknowledgeIncidentDirective = defineDirective({
   type: ACKNOWLEDGE,
-  summary: 'Stop reporting the dead jobs or halted runs of a finding that ended before now.',
+  summary: 'Stop reporting the dead jobs or halted runs of an incident that ended before now.',
   scope: 'incidents:rw',
   isRepeatable: true,
   params: z.strictObject({

@@ -57,13 +57,12 @@ import {
 } from '../package/operations.ts';
 import { listLogs, systemLogs } from '../job/logs.operations.ts';
 import { systemMetrics } from '../insight/metrics.operations.ts';
+import { installPackageDirective, upgradePackageDirective } from '../package/install.directives.ts';
 import {
-  disablePackage,
-  enablePackage,
-  installPackage,
-  uninstallPackage,
-  upgradePackage,
-} from '../package/change.operations.ts';
+  disablePackageDirective,
+  enablePackageDirective,
+  uninstallPackageDirective,
+} from '../package/switch.directives.ts';
 import {
   checkPipeline,
   graphPipeline,
@@ -96,16 +95,14 @@ import { emitSignal, emitSignals } from '../signal/emit.operations.ts';
 import { replaySignalsDirective } from '../signal/replay.directives.ts';
 import { listSignalsOperation, showSignalOperation } from '../signal/operations.ts';
 import { systemSelfcheck } from '../insight/selfcheck.operations.ts';
+import { listTenantsOperation, showTenantOperation, tokenTenant } from '../tenant/operations.ts';
 import {
-  createTenant,
-  deleteTenant,
-  limitTenant,
-  listTenantsOperation,
-  resumeTenant,
-  showTenantOperation,
-  suspendTenant,
-  tokenTenant,
-} from '../tenant/operations.ts';
+  createTenantDirective,
+  deleteTenantDirective,
+  limitTenantDirective,
+  resumeTenantDirective,
+  suspendTenantDirective,
+} from '../tenant/tenant.directives.ts';
 import { listCredentialsOperation, showCredential } from '../access/credential.operations.ts';
 import {
   deleteCredentialDirective,
@@ -200,13 +197,13 @@ const all: readonly (Operation | ListedDirective)[] = [
   requestDirectiveOperation,
   approveDirectiveOperation,
   cancelDirectiveOperation,
-  createTenant,
+  createTenantDirective,
   listTenantsOperation,
   showTenantOperation,
-  suspendTenant,
-  resumeTenant,
-  limitTenant,
-  deleteTenant,
+  suspendTenantDirective,
+  resumeTenantDirective,
+  limitTenantDirective,
+  deleteTenantDirective,
   tokenTenant,
   setCredentialDirective,
   listCredentialsOperation,
@@ -237,11 +234,11 @@ const all: readonly (Operation | ListedDirective)[] = [
   listPackages,
   showPackage,
   makeValidatePackage(() => allDirectives),
-  installPackage,
-  upgradePackage,
-  enablePackage,
-  disablePackage,
-  uninstallPackage,
+  installPackageDirective,
+  upgradePackageDirective,
+  enablePackageDirective,
+  disablePackageDirective,
+  uninstallPackageDirective,
   listInstallationsOperation,
   showInstallation,
   systemIndex,

@@ -1,10 +1,7 @@
-import { isAtLeast, type Role } from '../base/roles.ts';
+import { isAtLeast } from '../base/roles.ts';
 import type { Context } from './context.ts';
 import type { Operation } from './define.ts';
 import { allows, mayAllow, mayAllowPlugin } from '../access/scopes.ts';
-import * as packages from '../package/change-directives.ts';
-import * as tenants from '../tenant/change-directives.ts';
-import type { DirectiveType } from '../directive/directive.ts';
 
 /** A command that the caller may use. */
 export interface OfferedCommand {
@@ -18,11 +15,10 @@ export interface OfferedCommand {
 
 /** True if the caller may be able to use an operation. `authorize` checks each call again. */
 export function mayUse(
-  { name, scope, role: ownRole, offeredWith, effect, isForRoot }: Operation,
+  { scope, role: least, offeredWith, effect, isForRoot }: Operation,
   { scopes, role, tenant }: Context['principal'],
 ): boolean {
   if (isForRoot === true && tenant !== undefined) return false;
-  const least = ownRole ?? roleForOperation(name);
   if (least !== undefined && !isAtLeast(role, least)) return false;
   if (scope === undefined) return true;
   if (typeof scope !== 'function') return allows(scopes, scope);
@@ -47,32 +43,4 @@ export function listCommands({ engine, principal }: Context): OfferedCommand[] {
         inputSchema,
       })),
   );
-}
-
-type RuledType = Pick<DirectiveType, 'type' | 'role'>;
-
-/** The directive types that name a role; a test compares them with those that an engine registers. */
-const ruledTypes: readonly RuledType[] = [
-  packages.disableType,
-  packages.enableType,
-  packages.installType,
-  packages.uninstallType,
-  packages.upgradeType,
-  tenants.createTenantType,
-  tenants.deleteTenantType,
-  tenants.limitTenantType,
-  tenants.resumeTenantType,
-  tenants.suspendTenantType,
-];
-
-const roleByType = new Map(ruledTypes.map(({ type, role }) => [type, role]));
-
-/** The directive types of operations with another name. */
-const directiveByOperation: Readonly<Record<string, string>> = {
-  'tenant.token': 'tenant.create',
-};
-
-/** Returns the role that an operation's directive requires; undefined if scopes alone decide. */
-export function roleForOperation(name: string): Role | undefined {
-  return roleByType.get(directiveByOperation[name] ?? name);
 }

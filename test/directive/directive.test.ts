@@ -34,8 +34,8 @@ function registerHeld(directives: Directives): { release: (how?: 'fail') => void
     params: z.strictObject({ name: z.string() }),
     sameness: () => 'each',
     target: ({ name }: { name: string }) => name,
-    plan: ({ name }) => [`It would hold ${name}.`],
-    async execute({ name }, { directiveId }) {
+    plan: (_context, { name }) => [`It would hold ${name}.`],
+    async execute(_context, { name }, { directiveId }) {
       runs.push(directiveId);
       if ((await gate) === 'fail') throw new DuctileError('BACKUP_INVALID', 'no room');
       return { held: name };

@@ -8,7 +8,6 @@ import type { JsonObject } from '../../src/base/json.ts';
 import { isAtLeast, roleScopes, type Role } from '../../src/base/roles.ts';
 import { isOffered, type Operation } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
-import { roleForOperation } from '../../src/operation/offered.ts';
 import { allows, mayAllow, mayAllowPlugin } from '../../src/access/scopes.ts';
 import { OWNER, startApi, type Reply, type TestApi } from '../support/api-server.ts';
 import { connect } from '../support/mcp-client.ts';
@@ -119,12 +118,11 @@ async function makeHolders(api: TestApi): Promise<Holder[]> {
 
 /** The expected result for a holder: `open` to all, let in, refused, or decided by the input. */
 function expectedOf(operation: Operation, holder: Holder) {
-  const { name, scope, isForRoot, offeredWith, effect } = operation;
+  const { scope, role: least, isForRoot, offeredWith, effect } = operation;
   const { scopes, role, isTenant, kind } = holder;
   if (scope === undefined) return 'open';
   if (kind === 'none' || kind === 'wrong') return 'unauthenticated';
   if (isForRoot === true && isTenant) return 'forbidden';
-  const least = operation.role ?? roleForOperation(name);
   if (typeof scope !== 'function' && !allows(scopes, scope)) return 'forbidden';
   if (typeof scope === 'function') {
     const isPossible =

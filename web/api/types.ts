@@ -18,7 +18,8 @@ import type * as pruneChange from '../../src/job/prune.directives.ts';
 import type * as pluginInit from '../../src/plugin/init.directives.ts';
 import type * as pluginSwitch from '../../src/plugin/switch.directives.ts';
 import type * as job from '../../src/job/operations.ts';
-import type * as packageChange from '../../src/package/change.operations.ts';
+import type * as packageInstall from '../../src/package/install.directives.ts';
+import type * as packageSwitch from '../../src/package/switch.directives.ts';
 import type * as pipelineRun from '../../src/pipeline/run/start.operations.ts';
 import type * as pipeline from '../../src/pipeline/operations.ts';
 import type * as plugin from '../../src/plugin/operations.ts';
@@ -34,6 +35,7 @@ import type * as signal from '../../src/signal/operations.ts';
 import type * as reload from '../../src/engine/reload.directives.ts';
 import type * as system from '../../src/engine/system.operations.ts';
 import type * as tenant from '../../src/tenant/operations.ts';
+import type * as tenantChange from '../../src/tenant/tenant.directives.ts';
 import type * as tree from '../../src/job/tree.operations.ts';
 import type * as why from '../../src/insight/why/why.operations.ts';
 import type * as webhookDelivery from '../../src/webhook/delivery.operations.ts';
@@ -81,7 +83,8 @@ export type Api = Calls<typeof analytics> &
   Calls<typeof pruneChange> &
   Calls<typeof pluginInit> &
   Calls<typeof pluginSwitch> &
-  Calls<typeof packageChange> &
+  Calls<typeof packageInstall> &
+  Calls<typeof packageSwitch> &
   Calls<typeof packages> &
   Calls<typeof pipeline> &
   Calls<typeof pipelineRun> &
@@ -98,6 +101,7 @@ export type Api = Calls<typeof analytics> &
   Calls<typeof reload> &
   Calls<typeof system> &
   Calls<typeof tenant> &
+  Calls<typeof tenantChange> &
   Calls<typeof tree> &
   Calls<typeof webhook> &
   Calls<typeof webhookChange> &
