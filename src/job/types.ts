@@ -147,7 +147,7 @@ export const processTable = table('processes', {
   slots: 'int',
   spawner: 'text',
   plugins: jsonColumn<readonly string[]>(),
-  pluginsSince: 'time',
+  pluginsSince: 'time?',
   startedAt: 'time',
   lastHeartbeatAt: 'time',
   /** The path of the configuration file. Null if the process runs an older version. */

@@ -52,12 +52,12 @@ interface ColumnSpec<T> {
 
 export type TableColumns = Readonly<Record<string, ColumnKind | ColumnSpec<unknown>>>;
 
-/** A column of a type that is narrower than its kind. */
+/** Declares a column of a type that is narrower than its kind. */
 export function columnOf<T>(kind: Exclude<ColumnKind, 'json'>, column?: string): ColumnSpec<T> {
   return { kind, column };
 }
 
-/** A column that isn't named after its property. */
+/** Declares a column that isn't named after its property. */
 export function columnNamed<K extends ColumnKind>(
   column: string,
   kind: K,
@@ -65,7 +65,7 @@ export function columnNamed<K extends ColumnKind>(
   return { kind, column };
 }
 
-/** A column with JSON text that is parsed. */
+/** Declares a column with JSON text that is parsed. */
 export function jsonColumn<T>(column?: string): ColumnSpec<T> {
   return { kind: 'json', column };
 }

@@ -73,6 +73,7 @@ describe('a table', () => {
     expect(some.columns()).toBe('incidents.id, incidents.closed_at, incidents.loud');
     expect(some.columns('i')).toBe('i.id, i.closed_at, i.loud');
     expect(some.decode(stored)).toEqual({ id: 'a', closedAt: null, isLoud: true });
+    expect(some.except('closedAt')).toEqual(['id', 'isLoud']);
   });
 });
 
