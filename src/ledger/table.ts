@@ -9,11 +9,14 @@ export function table<const Name extends string, const C extends TableColumns>(
   columns: C,
 ): TableDeclaration<Name, C> {
   const fields = Object.entries(columns).map(([property, column]) => toField(property, column));
+  const list = (of: string): string => fields.map(({ column }) => `${of}.${column}`).join(', ');
+  // Frequent reads ask for this list each time.
+  const own = list(name);
   return {
     name,
     fields: new Map(fields.map((field) => [field.property, field])),
     except: (...properties) => listOthers(columns, properties),
-    columns: (of = name) => fields.map(({ column }) => `${of}.${column}`).join(', '),
+    columns: (of) => (of === undefined ? own : list(of)),
     decode: makeDecoder(fields) as (row: StoredRow) => RowOfColumns<C>,
     pick: (...properties) => table(name, pickColumns(columns, properties)),
   };
