@@ -19,6 +19,7 @@ import {
   describeRepeat,
   describeLasting,
   describeWait,
+  isInterrupted,
   toFailure,
   createMismatchError,
   createPlanResult,
@@ -118,11 +119,8 @@ export class Directives {
       return await this.#refuse(draft, error, wait);
     }
     if (request.dryRun === true) {
-      return createPlanResult([
-        ...plan,
-        ...describeLasting(definition, plan),
-        ...describeWait(wait),
-      ]);
+      const more = [...describeLasting(definition, plan), ...describeWait(wait)];
+      return createPlanResult([...plan, ...more]);
     }
     if (this.#stop.signal.aborted) throw new DuctileError('STOPPING', 'the engine is stopping');
     const planned = { ...draft, plan: JSON.stringify(plan) };
@@ -285,12 +283,10 @@ export class Directives {
     actor,
     progress,
   }: Pick<Directive, 'id' | 'actor'> & Partial<Directive>): DirectiveExecution {
-    const hasProgress = progress !== undefined && progress !== null;
-    const reached = hasProgress ? (parseJson(progress) as JsonObject) : null;
+    const reached = typeof progress === 'string' ? (parseJson(progress) as JsonObject) : null;
     const reveal = (shown: JsonObject): void => void this.#revealed.set(id, shown);
     const direct = (request: DirectiveRequest) => this.direct(request);
-    const { signal } = this.#stop;
-    return { directiveId: id, actor, progress: reached, direct, reveal, signal };
+    return { directiveId: id, actor, progress: reached, direct, reveal, signal: this.#stop.signal };
   }
 
   /** Executes a directive that this process started, records its end, and applies it in this process. */
@@ -398,9 +394,4 @@ export class Directives {
     const now = isFinal(status) ? directive : await requireDirective(this.#context.ledger, id);
     return toDirectiveResult(now, true);
   }
-}
-
-/** True if the work ended only because the process stops. */
-function isInterrupted(end: DirectiveEnd): boolean {
-  return end.status === 'failed' && end.code === 'STOPPING';
 }

@@ -14,7 +14,7 @@ import {
   type DirectiveStatus,
   type DirectiveType,
 } from './directive.ts';
-import type { DirectiveFailure, DirectiveWait } from './types.ts';
+import type { DirectiveEnd, DirectiveFailure, DirectiveWait } from './types.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
 import { findActingPackage } from '../package/package.ts';
 
@@ -186,4 +186,9 @@ export function logDirective(directive: Directive, log: Log): void {
   };
   if (error === null) log.info('directive', fields);
   else log.warn('directive', { ...fields, error });
+}
+
+/** True if the work ended only because the process stops. */
+export function isInterrupted(end: DirectiveEnd): boolean {
+  return end.status === 'failed' && end.code === 'STOPPING';
 }

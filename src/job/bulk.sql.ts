@@ -1,3 +1,5 @@
+import type { ErrorCode } from '../base/errors.ts';
+import type { DirectiveEnd } from '../directive/types.ts';
 import { DuctileError } from '../base/errors.ts';
 import { lockProgress, writeProgress } from '../directive/lifecycle.sql.ts';
 import type { Closing } from '../ledger/commit.ts';
@@ -204,3 +206,27 @@ const dropKeys = defineRows({
     in (select ${['dedupe_key', 'plugin', 'command', 'job_id'].map((name) => r(name)).join(', ')}
       ${r.from})`,
 });
+
+/** Cancels one job, for a directive. */
+export async function cancelOneJob(tx: Transaction, jobId: string): Promise<DirectiveEnd> {
+  const outcome = await cancelJob(tx, jobId);
+  if (outcome === 'unknown') return fail('JOB_NOT_FOUND', `there is no job ${jobId}`);
+  return { status: 'completed', result: { job_id: jobId, outcome } };
+}
+
+/** Retries one job, for a directive. */
+export async function retryOneJob(tx: Transaction, retry: Retry): Promise<DirectiveEnd> {
+  const { of } = retry;
+  const {
+    results: [retried],
+  } = await retryJobs(tx, [retry]);
+  if (retried === undefined || retried.kind === 'unknown')
+    return fail('JOB_NOT_FOUND', `there is no job ${of}`);
+  if (retried.kind === 'open') return fail('JOB_OPEN', `job ${of} has not ended yet`);
+  const { kind, jobId } = retried;
+  return { status: 'completed', result: { job_id: jobId, retry_of: of, outcome: kind } };
+}
+
+function fail(code: ErrorCode, error: string): DirectiveEnd {
+  return { status: 'failed', code, error };
+}

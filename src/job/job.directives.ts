@@ -17,7 +17,7 @@ import {
   type Retry,
   type RetrySkip,
 } from './bulk.ts';
-import { cancelOneJob, retryOneJob } from './change.sql.ts';
+import { cancelOneJob, retryOneJob } from './bulk.sql.ts';
 import { findChildHops } from './enqueue.service.ts';
 import { isTerminal, jobStatuses, type Job, type JobStatus } from './job.ts';
 import { jobIdField, requireJob } from './operations.ts';

@@ -3,7 +3,9 @@ import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Closing } from '../ledger/commit.ts';
 import { defineRows, type Session, type Transaction } from '../ledger/dialect.ts';
-import { defineInsert } from '../ledger/insert.ts';
+import type { DirectiveEnd } from '../directive/types.ts';
+import { defineInsert, insertRow } from '../ledger/insert.ts';
+import { writeMeta } from '../ledger/meta.ts';
 import { int, readRows, text } from '../ledger/row.ts';
 import { rangeAfter, readWalk, type WalkStream } from '../ledger/walk.ts';
 import { WhereClause } from '../ledger/where.ts';
@@ -198,4 +200,33 @@ const insertFacts = defineInsert(factTable, {
 export async function listDisabledPlugins(session: Session): Promise<PluginSwitch[]> {
   const columns = switchTable.pick('plugin', 'changedBy', 'changedAt');
   return await readRows(session, columns, 'where enabled = 0 order by plugin_name');
+}
+
+/** Pauses or resumes the service. */
+export async function switchPause(tx: Transaction, paused: boolean): Promise<DirectiveEnd> {
+  await lockClaims(tx);
+  await writeMeta(tx, 'paused', paused ? '1' : '0');
+  return { status: 'completed', result: { paused } };
+}
+
+/** Enables or disables a plugin. */
+export async function switchPlugin(
+  tx: Transaction,
+  { plugin, enabled }: { readonly plugin: string; readonly enabled: boolean },
+  actor: string,
+): Promise<DirectiveEnd> {
+  await lockClaims(tx);
+  await insertRow(
+    tx,
+    switchTable,
+    { plugin, enabled, changedBy: actor, changedAt: { sql: tx.dialect.now } },
+    `on conflict (plugin_name) do update set enabled = excluded.enabled,
+      changed_by = excluded.changed_by, changed_at = excluded.changed_at`,
+  );
+  return { status: 'completed', result: { plugin, enabled } };
+}
+
+/** Waits for claims in progress on other hosts; later claims see the change. */
+async function lockClaims(tx: Transaction): Promise<void> {
+  if (tx.dialect.lockClaims !== undefined) await tx.run(tx.dialect.lockClaims);
 }

@@ -45,8 +45,8 @@ import { listIncidentsOperation, showIncidentOperation } from '../insight/incide
 import { acknowledgeIncidentDirective } from '../insight/incident.directives.ts';
 import { cancelJobsOperation, retryJobsOperation } from '../job/bulk.operations.ts';
 import { cancelJobsDirective, retryJobsDirective } from '../job/job.directives.ts';
-import { pauseSystemDirective, resumeSystemDirective } from '../job/pause.directives.ts';
-import { pruneDirective, retentionDirective } from '../job/prune.directives.ts';
+import { pauseSystemDirective, resumeSystemDirective } from '../engine/pause.directives.ts';
+import { pruneDirective, retentionDirective } from '../engine/prune.directives.ts';
 import { inspectJob, listJobsOperation, listQueue } from '../job/operations.ts';
 import {
   listInstallationsOperation,

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { pluginName } from '../config/fields.ts';
 import type { DirectiveContext } from '../engine/directive-context.ts';
-import { switchPlugin } from '../job/change.sql.ts';
+import { switchPlugin } from '../job/plugin-state.sql.ts';
 import { enforceSwitches } from '../job/pause.service.ts';
 import { defineDirective, directiveIdField } from '../operation/define-directive.ts';
 import { requireLoadedPlugin } from './catalog.ts';

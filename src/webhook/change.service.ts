@@ -96,7 +96,7 @@ export function createSecrets(
 export const globalToken: WebhookSecret = { secret: formatCredentialRef(GLOBAL_TOKEN) };
 
 /** Returns the current secrets of a webhook. Without its own, that is the global token. */
-export function secretsOf(row: WebhookRow, vault: Vault): readonly WebhookSecret[] {
+export function listCurrentSecrets(row: WebhookRow, vault: Vault): readonly WebhookSecret[] {
   return row.sealed === null ? [globalToken] : openSecrets(row, vault);
 }
 

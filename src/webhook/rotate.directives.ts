@@ -16,13 +16,13 @@ import {
   requireCredential,
   requireWebhookRow,
   sealSecrets,
-  secretsOf,
+  listCurrentSecrets,
   toCredentialRef,
 } from './change.service.ts';
 import { checkWebhookSecret } from './check-entry.service.ts';
 import {
   newSecretField,
-  readSecret,
+  readWebhookSecret,
   secretCredentialField,
   secretFields,
   secretNames,
@@ -89,7 +89,7 @@ export const rotateWebhookDirective = defineDirective({
     const settings = parseJson(row.settings) as JsonObject;
     const given = fingerprint === undefined ? undefined : checkGivenSecret(request.secret).secret;
     const secret = given ?? toCredentialRef(credential) ?? makeSecret(authModeOf(settings));
-    const secrets = rotateSecrets(secretsOf(row, vault), secret, keepMs, Date.now());
+    const secrets = rotateSecrets(listCurrentSecrets(row, vault), secret, keepMs, Date.now());
     if (secrets.length > limits.webhookSecretsMax) throw describeTooManySecrets();
     await checkWebhookSecret({ id, settings }, { secret }, intake.store);
     const change = { id, seenAt: row.updatedAt, sealed: sealSecrets(id, secrets, vault) };
@@ -135,7 +135,7 @@ export const rotateWebhookDirective = defineDirective({
     async toSecret({ engine: { ledger } }, input) {
       const row = await ledger.webhooks.find(input.id);
       const settings = row === undefined ? {} : (parseJson(row.settings) as JsonObject);
-      return readSecret(
+      return readWebhookSecret(
         input,
         authModes.find((mode) => mode === settings['auth_mode']),
       );

@@ -25,7 +25,10 @@ export const secretNames: readonly string[] = Object.keys(secretFields);
 type SecretInput = Readonly<Partial<Record<keyof typeof secretFields, string | undefined>>>;
 
 /** Reads the secret, which is passed beside the params because params are recorded. */
-export function readSecret(input: SecretInput, mode: AuthMode = 'bearer'): string | undefined {
+export function readWebhookSecret(
+  input: SecretInput,
+  mode: AuthMode = 'bearer',
+): string | undefined {
   const [first, second] = keys.filter((name) => input[name] !== undefined);
   if (first === undefined) return undefined;
   if (second !== undefined) throw refuseSecret(second, `and ${first} exclude each other`);

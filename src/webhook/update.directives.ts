@@ -10,7 +10,7 @@ import {
   refuseProvided,
   requireBearer,
   requireWebhookRow,
-  secretsOf,
+  listCurrentSecrets,
 } from './change.service.ts';
 import {
   changesAuth,
@@ -114,11 +114,13 @@ async function planEdit(
   const before = parseJson(row.settings) as JsonObject;
   const merged = { ...before, ...changes };
   const settings = Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== null));
-  const webhook = parseWebhookEntry(id, settings, toPlaceholders(secretsOf(row, vault)));
+  const webhook = parseWebhookEntry(id, settings, toPlaceholders(listCurrentSecrets(row, vault)));
   if (row.sealed === null) requireBearer(id, authModeOf(settings));
   if (changesTarget(before, settings)) checkWebhookTarget(webhook, context.generation);
   if (changes['prompt_template'] !== undefined) checkTemplate(webhook.target);
-  const secrets = changesAuth(before, settings) ? secretsOf(row, vault).filter(isValidSecret) : [];
+  const secrets = changesAuth(before, settings)
+    ? listCurrentSecrets(row, vault).filter(isValidSecret)
+    : [];
   for (const secret of secrets) await checkWebhookSecret({ id, settings }, secret, intake.store);
   return { id, seenAt: row.updatedAt, settings: JSON.stringify(settings) };
 }

@@ -25,7 +25,7 @@ import {
 import { checkWebhookEntry, checkWebhookSecret } from './check-entry.service.ts';
 import {
   newSecretField,
-  readSecret,
+  readWebhookSecret,
   secretCredentialField,
   secretFields,
   secretNames,
@@ -199,7 +199,7 @@ export const createWebhookDirective = defineDirective({
       const { id, credential, secret: _, token: __, hmac_secret: ___, ...given } = input;
       return { settings: omitUndefined(given), ...compact({ id, credential }) };
     },
-    toSecret: (_context, input) => readSecret(input, input.auth_mode),
+    toSecret: (_context, input) => readWebhookSecret(input, input.auth_mode),
     toOutput({ engine }, { result }) {
       const id = textIn(result, 'id');
       return {

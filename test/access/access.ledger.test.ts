@@ -1,5 +1,5 @@
 /** Tokens, switches, and the keys under which callers ask. */
-import { switchPlugin } from '../../src/job/change.sql.ts';
+import { switchPlugin } from '../../src/job/plugin-state.sql.ts';
 import { createToken, revokeToken, rotateToken } from '../../src/access/token.sql.ts';
 import { noRules } from '../../src/ledger/rules.ts';
 import { describe, expect, onTestFinished, test } from 'vitest';

@@ -1,5 +1,5 @@
 /** Directives that are executed later than requested. */
-import { switchPause } from '../../src/job/change.sql.ts';
+import { switchPause } from '../../src/job/plugin-state.sql.ts';
 import type { DirectiveWork } from '../../src/ledger/directive-work.ts';
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';

@@ -1,4 +1,5 @@
-import { cancelOneJob, switchPause } from '../../src/job/change.sql.ts';
+import { cancelOneJob } from '../../src/job/bulk.sql.ts';
+import { switchPause } from '../../src/job/plugin-state.sql.ts';
 import { revokeToken } from '../../src/access/token.sql.ts';
 import { describe, expect, test } from 'vitest';
 import { toTimestamp } from '../../src/base/clock.ts';

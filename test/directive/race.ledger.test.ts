@@ -1,5 +1,5 @@
 /** Two that ask for the same change at once, from two connections. */
-import { switchPause } from '../../src/job/change.sql.ts';
+import { switchPause } from '../../src/job/plugin-state.sql.ts';
 import { createToken } from '../../src/access/token.sql.ts';
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';

@@ -1,5 +1,5 @@
 /** A pause and a disabled plugin bind every claim, whatever the claiming process has heard. */
-import { switchPause, switchPlugin } from '../../src/job/change.sql.ts';
+import { switchPause, switchPlugin } from '../../src/job/plugin-state.sql.ts';
 import { describe, expect, test } from 'vitest';
 import type { DirectiveWork } from '../../src/ledger/directive-work.ts';
 import { openMeeting } from '../support/ledger/barrier.ts';

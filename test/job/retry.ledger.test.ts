@@ -1,5 +1,5 @@
 /** Ended jobs that are done again, jobs that are due later, and what jobs can be found by. */
-import { retryOneJob } from '../../src/job/change.sql.ts';
+import { retryOneJob } from '../../src/job/bulk.sql.ts';
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { draftRetry, type Retry } from '../../src/job/bulk.ts';

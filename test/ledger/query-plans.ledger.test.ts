@@ -1,6 +1,6 @@
 /** Frequent statements may not read every row: the plans of both databases prove it. */
 import { cancelRun } from '../../src/pipeline/run/change.sql.ts';
-import { switchPause } from '../../src/job/change.sql.ts';
+import { switchPause } from '../../src/job/plugin-state.sql.ts';
 import type { DirectiveWork } from '../../src/ledger/directive-work.ts';
 import { describe, expect, test } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';

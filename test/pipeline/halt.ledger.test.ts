@@ -1,5 +1,5 @@
 /** The consequences of a halt, whichever transaction it happens in, and of failed consequences. */
-import { switchPause } from '../../src/job/change.sql.ts';
+import { switchPause } from '../../src/job/plugin-state.sql.ts';
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { makeId, makeToken } from '../../src/base/ids.ts';

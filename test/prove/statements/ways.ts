@@ -2,7 +2,8 @@
 import { setCredential, deleteCredential } from '../../../src/access/credential.sql.ts';
 import { cancelRun, decideStep } from '../../../src/pipeline/run/change.sql.ts';
 import { reviveRun } from '../../../src/pipeline/run/revive.sql.ts';
-import { retryOneJob, cancelOneJob, switchPlugin } from '../../../src/job/change.sql.ts';
+import { retryOneJob, cancelOneJob } from '../../../src/job/bulk.sql.ts';
+import { switchPlugin } from '../../../src/job/plugin-state.sql.ts';
 import { createToken, revokeToken, rotateToken } from '../../../src/access/token.sql.ts';
 import { createWebhook, changeWebhook, deleteWebhook } from '../../../src/webhook/webhook.sql.ts';
 import { insertInstallation, changeInstallation } from '../../../src/package/installation.sql.ts';

@@ -1,5 +1,5 @@
 /** Drafts for tests of a ledger: jobs, processes, and every way an attempt can end. */
-import { switchPause } from '../../../src/job/change.sql.ts';
+import { switchPause } from '../../../src/job/plugin-state.sql.ts';
 import { makeId, makeToken } from '../../../src/base/ids.ts';
 import type { DirectiveDraft } from '../../../src/directive/directive.ts';
 import {

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Context } from '../operation/context.ts';
 import { defineDirective } from '../operation/define-directive.ts';
-import { switchPause } from './change.sql.ts';
+import { switchPause } from '../job/plugin-state.sql.ts';
 
 /** The state of the service process that responds. */
 export const serviceStateShape = z.object({

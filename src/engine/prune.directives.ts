@@ -6,14 +6,14 @@ import { limits } from '../base/limits.ts';
 import { formatDuration } from '../base/quantity.ts';
 import type { Config } from '../config/config.ts';
 import type { DirectiveExecution } from '../directive/define.service.ts';
-import type { DirectiveContext } from '../engine/directive-context.ts';
+import type { DirectiveContext } from './directive-context.ts';
 import {
   defineBareDirective,
   defineDirective,
   directiveIdField,
 } from '../operation/define-directive.ts';
-import { historyKinds, type HistoryKind } from './bulk.ts';
-import { pruneKind, RETENTION, retentionOf } from './prune.service.ts';
+import { historyKinds, type HistoryKind } from '../job/bulk.ts';
+import { pruneKind, RETENTION, retentionOf } from '../job/prune.service.ts';
 
 const kindsField = z
   .array(z.enum(historyKinds))
