@@ -1,9 +1,13 @@
 import * as z from 'zod';
 import { nonBlankText } from '../base/fields.ts';
-import { compact, hasExact, type JsonObject } from '../base/json.ts';
+import { compact, hasExact, type JsonObject, isObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { DirectiveContext } from '../engine/directive-context.ts';
-import { defineDirective } from '../operation/define-directive.ts';
+import {
+  defineDirective,
+  type CompletedDirective,
+  directiveIdField,
+} from '../operation/define-directive.ts';
 import {
   applyInstallation,
   createInstalledError,
@@ -17,15 +21,63 @@ import {
   toInstalledPackage,
   versionOfPackage,
 } from './change.service.ts';
-import {
-  installationChangeShape,
-  showInstallationChange,
-} from './installation-change.operations.ts';
 import { changeInstallation, insertInstallation } from './installation.sql.ts';
 import { createContent, readInstallations, refuseUnfit } from './installer.service.ts';
 import { packageField } from './operations.ts';
 import { compareProvisions, describeProvisions } from './provision.ts';
 import { prepareWebhooks, refuseWebhooks } from './webhooks.service.ts';
+import type { Context } from '../operation/context.ts';
+import { textIn } from '../operation/request-directive.ts';
+
+/** The output of operations that change an installation. */
+export const installationChangeShape = z.object({
+  installation_id: z.string(),
+  package: z.string(),
+  version: z.string(),
+  provisioned: z.record(z.string(), z.int()).optional().describe('how many of each kind it brings'),
+  webhooks: z
+    .array(
+      z.object({
+        id: z.string(),
+        path: z.string(),
+        secret: z.string().nullable().describe('the one that was made for it, shown this once'),
+      }),
+    )
+    .optional()
+    .describe('those that it brings'),
+  directive_id: directiveIdField,
+});
+
+export function showInstallationChange(
+  _context: Context,
+  { result }: Pick<CompletedDirective<unknown>, 'result'>,
+): Omit<z.output<typeof installationChangeShape>, 'directive_id'> {
+  const { provisioned } = result;
+  return {
+    installation_id: textIn(result, 'installation_id'),
+    package: textIn(result, 'package_slug'),
+    version: textIn(result, 'version'),
+    ...(provisioned === undefined ? {} : { provisioned: provisioned as Record<string, number> }),
+    ...showWebhooks(result),
+  };
+}
+
+/** New secrets aren't recorded: only the first response contains them. */
+function showWebhooks({ webhooks, secrets }: JsonObject) {
+  if (!Array.isArray(webhooks)) return {};
+  const ids = webhooks.filter((id) => typeof id === 'string');
+  const newSecrets = isObject(secrets) ? secrets : {};
+  return {
+    webhooks: ids.map((id) => {
+      const secret = newSecrets[id];
+      return {
+        id,
+        path: `/hooks/${id}`,
+        secret: typeof secret === 'string' ? secret : null,
+      };
+    }),
+  };
+}
 
 /** The name of a package. */
 export const packageSlug = z.string().min(1).max(64).describe('its name, such as folder-notify');

@@ -11,11 +11,12 @@ import {
   requireInstallation,
   type InstallationChoice,
 } from './change.service.ts';
-import { installationId, packageSlug } from './install.directives.ts';
 import {
   installationChangeShape,
+  installationId,
+  packageSlug,
   showInstallationChange,
-} from './installation-change.operations.ts';
+} from './install.directives.ts';
 import { changeInstallation } from './installation.sql.ts';
 import { toInstalled } from './installations.service.ts';
 import { readInstallations, refuseUnfit } from './installer.service.ts';

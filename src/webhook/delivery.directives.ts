@@ -155,7 +155,8 @@ export const testWebhookDirective = defineDirective({
       via: z
         .string()
         .describe(
-          `the address that it was posted to; \`${IN_PROCESS}\` where no server listens, \`${BY_JOB}\` for a running job`,
+          `the address that it was posted to; \`${IN_PROCESS}\` where no server listens, ` +
+            `\`${BY_JOB}\` for a running job`,
         ),
       directive_id: directiveIdField,
     }),

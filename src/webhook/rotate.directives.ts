@@ -23,18 +23,16 @@ import { checkWebhookSecret } from './check-entry.service.ts';
 import {
   newSecretField,
   readWebhookSecret,
+  secretCredential,
   secretCredentialField,
   secretFields,
-  secretNames,
-} from './secret.operations.ts';
-import { checkGivenSecret, makeSecret, rotateSecrets } from './secrets.service.ts';
-import { formatWebhookUrl, webhookIdField, webhookUrlField } from './shapes.operations.ts';
-import {
-  secretCredential,
   secretFingerprint,
+  secretNames,
   webhookIdParam,
   webhookTargetErrors,
 } from './webhook.directives.ts';
+import { checkGivenSecret, makeSecret, rotateSecrets } from './secrets.service.ts';
+import { formatWebhookUrl, webhookIdField, webhookUrlField } from './shapes.operations.ts';
 import { changeWebhook } from './webhook.sql.ts';
 
 export const rotateWebhookDirective = defineDirective({
