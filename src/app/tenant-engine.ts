@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
-import { makeSharedHost } from '../tenant/shared-host.service.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { makeRunner } from '../job/run-plugin.service.ts';
 import { makeTenantPool } from '../tenant/pool.service.ts';
@@ -15,7 +14,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { openSoundLedger } from '../ledger/open.ts';
 import { locateTenantLedger } from '../ledger/tenant-location.ts';
 import { makePrewarmPool } from '../plugin/prewarm.ts';
-import type { Host } from '../plugin/process.ts';
+import type { Host, RunOptions } from '../plugin/process.ts';
 import { compileForTenant, readTenantBlueprint } from './blueprint.ts';
 import { confineTenant } from '../plugin/isolation.ts';
 import type { ProcessContext } from '../engine/process-context.ts';
@@ -131,4 +130,38 @@ function makeTenantEngine(row: () => TenantRow, ledger: Ledger, shared: TenantHo
     },
     log,
   });
+}
+
+/**
+ * Wraps the plugin host of the process for one tenant, which neither starts nor stops it. If the tenant
+ * fails to renew its deadline, only its own attempts are ended.
+ */
+export function makeSharedHost(host: Host): Host {
+  let fence = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const fenced = <T extends RunOptions>(options: T | undefined): T & RunOptions => {
+    const { signal } = options ?? {};
+    const both = signal === undefined ? fence.signal : AbortSignal.any([signal, fence.signal]);
+    return { ...(options as T), signal: both };
+  };
+  return {
+    get kind() {
+      return host.kind;
+    },
+    start: () => Promise.resolve(),
+    run: (spec, request, options) => host.run(spec, request, fenced(options)),
+    hold(spec) {
+      const held = host.hold(spec);
+      return { ...held, feed: (request, options) => held.feed(request, fenced(options)) };
+    },
+    renew(ms) {
+      clearTimeout(timer);
+      if (fence.signal.aborted) fence = new AbortController();
+      timer = setTimeout(() => fence.abort('shutdown'), ms).unref();
+    },
+    stop() {
+      clearTimeout(timer);
+      return Promise.resolve();
+    },
+  };
 }

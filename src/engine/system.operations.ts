@@ -1,5 +1,5 @@
 import { showRow } from '../base/show-row.ts';
-import { serviceStateShape, showServiceState } from './pause.directives.ts';
+import { serviceStateShape, showServiceState } from './system.directives.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../base/limits.ts';
 import type { GenerationStatus } from './engine.ts';

@@ -1,8 +1,10 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
-import { readAcknowledged } from './acknowledge.service.ts';
 import type { CheckContext } from './define-finding.service.ts';
 import { rankFindings, type LiveFinding } from './finding.ts';
 import { allFindings, checkFailed, type ListedFinding } from './findings/all.ts';
+import type { Timestamp } from '../base/clock.ts';
+import { limits } from '../base/limits.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 
 /** Runs every check; the most urgent finding comes first. */
 export async function findLiveFindings(context: CheckContext): Promise<LiveFinding[]> {
@@ -21,4 +23,23 @@ async function runCheck(finding: ListedFinding, context: CheckContext): Promise<
     if (error instanceof DuctileError && error.code === 'LEDGER_UNAVAILABLE') throw error;
     return [checkFailed.describe({ check: finding.kind, error: messageOf(error) })];
   }
+}
+
+/** The type of the directive that acknowledges a finding. */
+export const ACKNOWLEDGE = 'incident.acknowledge';
+
+/** Reads when each finding was acknowledged last, by its id. The directives themselves are the record. */
+export async function readAcknowledged(
+  ledger: LedgerSubset<'directives.page'>,
+): Promise<ReadonlyMap<string, Timestamp>> {
+  const { rows } = await ledger.directives.page({
+    type: ACKNOWLEDGE,
+    status: ['completed'],
+    limit: limits.acknowledgementsMax,
+  });
+  const newestLast = rows.toReversed().flatMap(({ target, completedAt }) => {
+    const id = target.slice(target.indexOf(':') + 1);
+    return completedAt === null ? [] : [[id, completedAt] as const];
+  });
+  return new Map(newestLast);
 }

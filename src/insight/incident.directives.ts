@@ -3,7 +3,7 @@ import { DuctileError } from '../base/errors.ts';
 import { compact } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { defineDirective, directiveIdField } from '../operation/define-directive.ts';
-import { ACKNOWLEDGE } from './acknowledge.service.ts';
+import { ACKNOWLEDGE } from './checks.service.ts';
 import { findIncidentById } from './incident.operations.ts';
 import { acknowledgeableKinds } from './findings/all.ts';
 

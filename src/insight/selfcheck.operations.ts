@@ -17,10 +17,9 @@ import {
   payloadKeyMissing,
 } from './findings/credentials.ts';
 import { diskFull, isNearlyFull, readDiskSpace, toMib } from './findings/disk.ts';
-import { packageInactive } from './findings/installations.ts';
+import { packageInactive, tenantClosed } from './findings/installations.ts';
 import { pluginNotLoaded, pluginNotSetUp } from './findings/plugins.ts';
 import { scheduleRedefined } from './findings/schedules.ts';
-import { tenantClosed } from './findings/tenants.ts';
 import { webhookStranded } from './findings/webhooks.ts';
 import { toLiveSubject } from './ledger-findings.operations.ts';
 import { figuresOf } from '../job/figures.operations.ts';

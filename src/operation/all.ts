@@ -15,8 +15,7 @@ import {
   setConfig,
   unsetConfig,
 } from '../config/edit.operations.ts';
-import { resetBreakerDirective } from '../schedule/breaker.directives.ts';
-import { systemBreaker } from '../schedule/breaker.operations.ts';
+import { resetBreakerDirective, systemBreaker } from '../schedule/breaker.operations.ts';
 import type { Operation } from './define.ts';
 import type { ListedDirective } from './define-directive.ts';
 import { checkConfig } from '../config/check.operations.ts';
@@ -39,14 +38,22 @@ import {
 import { backupDirective, exportDirective } from '../backup/backup.directives.ts';
 import { pluginFacts, listPlugins } from '../plugin/operations.ts';
 import { pluginHealth } from '../plugin/health.operations.ts';
-import { initPluginDirective } from '../plugin/init.directives.ts';
-import { disablePluginDirective, enablePluginDirective } from '../plugin/switch.directives.ts';
+import {
+  initPluginDirective,
+  disablePluginDirective,
+  enablePluginDirective,
+} from '../plugin/plugin.directives.ts';
 import { listIncidentsOperation, showIncidentOperation } from '../insight/incident.operations.ts';
 import { acknowledgeIncidentDirective } from '../insight/incident.directives.ts';
 import { cancelJobsOperation, retryJobsOperation } from '../job/bulk.operations.ts';
 import { cancelJobsDirective, retryJobsDirective } from '../job/job.directives.ts';
-import { pauseSystemDirective, resumeSystemDirective } from '../engine/pause.directives.ts';
-import { pruneDirective, retentionDirective } from '../engine/prune.directives.ts';
+import {
+  pauseSystemDirective,
+  resumeSystemDirective,
+  pruneDirective,
+  retentionDirective,
+  reloadDirective,
+} from '../engine/system.directives.ts';
 import { inspectJob, listJobsOperation, listQueue } from '../job/operations.ts';
 import {
   listInstallationsOperation,
@@ -73,7 +80,6 @@ import { runPipeline, waitForRun } from '../pipeline/run/start.operations.ts';
 import { testPipeline } from '../pipeline/test.operations.ts';
 import { makePlugin, testPlugin, proveSystem } from './extras.operations.ts';
 import { systemCheck, systemHealth, systemStatus } from '../engine/system.operations.ts';
-import { reloadDirective } from '../engine/reload.directives.ts';
 import { decideStepDirective, rejectStep } from '../pipeline/run/decide.directives.ts';
 import {
   cancelRunDirective,
@@ -119,8 +125,11 @@ import { jobTree } from '../job/tree.operations.ts';
 import { triggerPlugin } from '../pipeline/run/trigger.operations.ts';
 import { listDeliveriesOperation, showDeliveryOperation } from '../webhook/delivery.operations.ts';
 import { replayDeliveryDirective, testWebhookDirective } from '../webhook/delivery.directives.ts';
-import { listEndpoints } from '../webhook/endpoint.operations.ts';
-import { listWebhooksOperation, showWebhookOperation } from '../webhook/operations.ts';
+import {
+  listEndpoints,
+  listWebhooksOperation,
+  showWebhookOperation,
+} from '../webhook/operations.ts';
 import { rotateWebhookDirective } from '../webhook/rotate.directives.ts';
 import { createWebhookDirective, deleteWebhookDirective } from '../webhook/webhook.directives.ts';
 import { updateWebhookDirective } from '../webhook/update.directives.ts';

@@ -17,6 +17,8 @@ import {
   refuseTakenTenant,
   requireTenant,
   showLimits,
+  tenantLimitFields,
+  tenantSlug,
 } from './change.service.ts';
 import {
   createTenantToken,
@@ -26,7 +28,6 @@ import {
   tenantTokenFields,
 } from './operations.ts';
 import { refuseUnisolated } from './require-isolation.service.ts';
-import { tenantLimitFields, tenantSlug } from './tenant-params.ts';
 import type { TenantStatus } from './tenants.ts';
 
 /** Only the operator of the system manages tenants: only owners of the root ledger have this scope. */

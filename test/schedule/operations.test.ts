@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { resetBreakerDirective } from '../../src/schedule/breaker.directives.ts';
-import { systemBreaker } from '../../src/schedule/breaker.operations.ts';
+import { resetBreakerDirective, systemBreaker } from '../../src/schedule/breaker.operations.ts';
 import { ownerOf, type Context } from '../../src/operation/context.ts';
 import type { Operation } from '../../src/operation/define.ts';
 import { invoke } from '../../src/operation/invoke.ts';

@@ -16,11 +16,11 @@ import { RunTokens } from '../../src/access/credentials.service.ts';
 import { makeMetrics, makeProcessCounter } from '../../src/insight/metrics.service.ts';
 import { unlimited } from '../../src/tenant/quota.service.ts';
 import { makePluginSwitches } from '../../src/job/pause.service.ts';
-import { pauseSystemDirective, resumeSystemDirective } from '../../src/engine/pause.directives.ts';
+import { pauseSystemDirective, resumeSystemDirective } from '../../src/engine/system.directives.ts';
 import {
   disablePluginDirective,
   enablePluginDirective,
-} from '../../src/plugin/switch.directives.ts';
+} from '../../src/plugin/plugin.directives.ts';
 import {
   createDirectiveContext,
   type DirectiveServices,

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { makeSharedHost } from '../../src/tenant/shared-host.service.ts';
+import { makeSharedHost } from '../../src/app/tenant-engine.ts';
 import type { Host, ProcessSpec, RunOptions } from '../../src/plugin/process.ts';
 
 beforeEach(() => {

@@ -2,7 +2,6 @@
 import type { TypedOperation } from '../../src/operation/define.ts';
 import type * as analytics from '../../src/insight/analytics.operations.ts';
 import type * as breaker from '../../src/schedule/breaker.operations.ts';
-import type * as breakerChange from '../../src/schedule/breaker.directives.ts';
 import type * as directive from '../../src/directive/operations.ts';
 import type * as discovery from '../../src/plugin/discovery.operations.ts';
 import type * as health from '../../src/plugin/health.operations.ts';
@@ -13,10 +12,8 @@ import type * as events from '../../src/signal/event-feed.operations.ts';
 import type * as packages from '../../src/package/operations.ts';
 import type * as jobBulk from '../../src/job/bulk.operations.ts';
 import type * as jobChange from '../../src/job/job.directives.ts';
-import type * as pauseChange from '../../src/engine/pause.directives.ts';
-import type * as pruneChange from '../../src/engine/prune.directives.ts';
-import type * as pluginInit from '../../src/plugin/init.directives.ts';
-import type * as pluginSwitch from '../../src/plugin/switch.directives.ts';
+import type * as systemChange from '../../src/engine/system.directives.ts';
+import type * as pluginChange from '../../src/plugin/plugin.directives.ts';
 import type * as job from '../../src/job/operations.ts';
 import type * as packageInstall from '../../src/package/install.directives.ts';
 import type * as packageSwitch from '../../src/package/switch.directives.ts';
@@ -32,14 +29,12 @@ import type * as scheduleChange from '../../src/schedule/schedule.directives.ts'
 import type * as signalEmit from '../../src/signal/emit.operations.ts';
 import type * as signalReplay from '../../src/signal/replay.directives.ts';
 import type * as signal from '../../src/signal/operations.ts';
-import type * as reload from '../../src/engine/reload.directives.ts';
 import type * as system from '../../src/engine/system.operations.ts';
 import type * as tenant from '../../src/tenant/operations.ts';
 import type * as tenantChange from '../../src/tenant/tenant.directives.ts';
 import type * as tree from '../../src/job/tree.operations.ts';
 import type * as why from '../../src/insight/why/why.operations.ts';
 import type * as webhookDelivery from '../../src/webhook/delivery.operations.ts';
-import type * as webhookEndpoint from '../../src/webhook/endpoint.operations.ts';
 import type * as webhook from '../../src/webhook/operations.ts';
 import type * as webhookChange from '../../src/webhook/webhook.directives.ts';
 import type * as webhookUpdate from '../../src/webhook/update.directives.ts';
@@ -68,7 +63,6 @@ type Calls<Module> = {
 
 export type Api = Calls<typeof analytics> &
   Calls<typeof breaker> &
-  Calls<typeof breakerChange> &
   Calls<typeof directive> &
   Calls<typeof discovery> &
   Calls<typeof doctor> &
@@ -79,10 +73,8 @@ export type Api = Calls<typeof analytics> &
   Calls<typeof job> &
   Calls<typeof jobBulk> &
   Calls<typeof jobChange> &
-  Calls<typeof pauseChange> &
-  Calls<typeof pruneChange> &
-  Calls<typeof pluginInit> &
-  Calls<typeof pluginSwitch> &
+  Calls<typeof systemChange> &
+  Calls<typeof pluginChange> &
   Calls<typeof packageInstall> &
   Calls<typeof packageSwitch> &
   Calls<typeof packages> &
@@ -98,18 +90,16 @@ export type Api = Calls<typeof analytics> &
   Calls<typeof signal> &
   Calls<typeof signalEmit> &
   Calls<typeof signalReplay> &
-  Calls<typeof reload> &
   Calls<typeof system> &
   Calls<typeof tenant> &
   Calls<typeof tenantChange> &
   Calls<typeof tree> &
-  Calls<typeof webhook> &
   Calls<typeof webhookChange> &
   Calls<typeof webhookUpdate> &
   Calls<typeof webhookRotation> &
   Calls<typeof deliveryChange> &
   Calls<typeof webhookDelivery> &
-  Calls<typeof webhookEndpoint> &
+  Calls<typeof webhook> &
   Calls<typeof why>;
 
 export type Name = Extract<keyof Api, string>;

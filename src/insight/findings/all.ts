@@ -6,7 +6,7 @@ import {
 import { configChanged, lockHeld } from './configuration.ts';
 import { credentialKeyMissing, credentialMissing, payloadKeyMissing } from './credentials.ts';
 import { diskFull } from './disk.ts';
-import { installationUnmatched, packageInactive } from './installations.ts';
+import { installationUnmatched, packageInactive, tenantClosed } from './installations.ts';
 import { crashLoop, jobDead, jobOverlong } from './jobs.ts';
 import { callRefused, workSuppressed } from './observations.ts';
 import {
@@ -21,7 +21,6 @@ import { partPaused } from './paused.ts';
 import { breakerOpen, pluginNotLoaded, pluginNotReloaded, pluginNotSetUp } from './plugins.ts';
 import { approvalWaiting, keyHeld, runHalted } from './runs.ts';
 import { scheduleAlwaysSkipped, scheduleNeverFires, scheduleRedefined } from './schedules.ts';
-import { tenantClosed } from './tenants.ts';
 import { pluginEnvMissing } from './variables.ts';
 import { webhookFault, webhookStranded } from './webhooks.ts';
 

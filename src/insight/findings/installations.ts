@@ -7,6 +7,7 @@ import { readProvides } from '../../package/package.ts';
 import type { InstallationRow } from '../../package/types.ts';
 import { pluginSource } from '../../signal/signal.ts';
 import { defineFinding } from '../define-finding.service.ts';
+import type { TenantRow } from '../../tenant/tenants.ts';
 
 /** A plugin of a package, and the event of it that the package waits for. */
 interface PackageWatch {
@@ -93,5 +94,19 @@ export const packageInactive = defineFinding<Pick<InstallationRow, 'slug' | 'las
     message: `The package ${slug} is installed and not active: ${lastError}`,
     evidence: `the last error of the package ${slug}`,
     commands: [`ductile package enable ${slug}`],
+  }),
+});
+
+export const tenantClosed = defineFinding<Pick<TenantRow, 'slug' | 'schemaError'>>({
+  kind: 'tenant_closed',
+  condition: 'The ledger of a tenant does not open.',
+  rank: { severity: 'error', category: 'state' },
+  fix: 'Ductile tries it again by itself; `ductile system migrate` tries it at once.',
+  command: 'ductile tenant show TENANT',
+  describe: ({ slug, schemaError }) => ({
+    key: slug,
+    message: `The tenant ${slug} has a ledger that does not open: ${schemaError}`,
+    evidence: `the last attempt to open the ledger of ${slug}`,
+    commands: ['ductile system migrate'],
   }),
 });
