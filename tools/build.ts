@@ -66,14 +66,17 @@ async function prepareStamp(): Promise<string> {
   return path;
 }
 
-/** Computes the table of commands at build time, instead of at every start. */
+/** Computes the tables of commands and findings at build time, instead of at every start. */
 function commandTable(): Plugin {
   return {
     name: 'command table',
     setup(bundler) {
       bundler.onLoad({ filter: /\/src\/cli\/commands\.ts$/ }, async ({ path }) => {
-        const { commands } = (await import(path)) as { commands: unknown };
-        return { contents: `export const commands = ${JSON.stringify(commands)};`, loader: 'js' };
+        const tables = Object.entries((await import(path)) as object);
+        const lines = tables.map(
+          ([name, table]) => `export const ${name} = ${JSON.stringify(table)};`,
+        );
+        return { contents: lines.join('\n'), loader: 'js' };
       });
     },
   };

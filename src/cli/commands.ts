@@ -6,6 +6,7 @@ import {
   type HttpSurface,
   type Operation,
 } from '../operation/define.ts';
+import { findingGuides } from '../insight/doctor.operations.ts';
 import { operations } from '../operation/all.ts';
 import type { FieldSchema } from '../operation/request.ts';
 import { describeResult, type ResultShape, describeInput } from '../operation/schema.ts';
@@ -78,3 +79,10 @@ function positionalsOf({ positionals }: CliSurface): Pick<CliSurface, 'positiona
 function bodyOf({ body }: HttpSurface): Pick<HttpSurface, 'body'> {
   return compact({ body });
 }
+
+/** The kinds of findings for the on-call page. The build computes them, as it does the commands. */
+export const onCallFindings = findingGuides.map(({ kind, condition, command }) => ({
+  kind,
+  condition,
+  command,
+}));

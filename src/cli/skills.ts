@@ -10,10 +10,9 @@ import { rowsOf } from './view-parts.ts';
 import { Command } from 'commander';
 import { limits } from '../base/limits.ts';
 import { toVisibleText } from '../base/text.ts';
-import { commands, type CommandDefinition } from './commands.ts';
+import { commands, onCallFindings, type CommandDefinition } from './commands.ts';
 import { addFlags } from './flags.ts';
 import { describeNoun } from './nouns.ts';
-import { findingGuides } from '../insight/doctor.operations.ts';
 
 interface SkillsOptions extends CommonFlags {
   readonly dir: string;
@@ -199,7 +198,7 @@ function plain(schema: object): string {
  * export`.
  */
 export function renderOnCall(): string {
-  const rows = findingGuides.map(
+  const rows = onCallFindings.map(
     ({ kind, condition, command }) => `| \`${kind}\` | ${condition} | \`${command}\` |`,
   );
   return `# On call
