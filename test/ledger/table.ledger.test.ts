@@ -13,6 +13,8 @@ import {
   switchTable,
 } from '../../src/job/types.ts';
 import { installationTable, provisionTable } from '../../src/package/types.ts';
+import { branchTable, runTable, stepTable } from '../../src/pipeline/run/run.ts';
+import { advancementTable } from '../../src/pipeline/run/types.ts';
 import { breakerTable, transitionTable } from '../../src/schedule/breaker.ts';
 import { scheduleTable } from '../../src/schedule/types.ts';
 import { signalTable } from '../../src/signal/signal.ts';
@@ -21,8 +23,10 @@ import { deliveryTable, webhookTable } from '../../src/webhook/types.ts';
 import { databases, openBench } from '../support/ledger/bench.ts';
 
 const declared = [
+  advancementTable,
   apiTokenTable,
   attemptTable,
+  branchTable,
   breakerTable,
   contextTable,
   credentialTable,
@@ -36,8 +40,10 @@ const declared = [
   observationTable,
   processTable,
   provisionTable,
+  runTable,
   scheduleTable,
   signalTable,
+  stepTable,
   switchTable,
   tenantTable,
   transitionTable,
