@@ -18,7 +18,7 @@ import type { HostLog } from '../plugin/spawner-link.ts';
 import { makeHost } from '../plugin/host.ts';
 import { makePrewarmPool } from '../plugin/prewarm.ts';
 import { rereadBlueprint, readBlueprint } from './blueprint.ts';
-import { confineListed, findIsolation, type Isolation } from '../plugin/isolation.ts';
+import { makePluginConfine, findIsolation, type Isolation } from '../plugin/isolation.ts';
 import { toRealPath } from '../plugin/profile.ts';
 import type { IsolationOf } from '../tenant/require-isolation.service.ts';
 import { findInstallPaths } from './install-paths.ts';
@@ -104,6 +104,7 @@ function makeEngine(
   const paths = findInstallPaths();
   const spawnerLog = log.child('spawner');
   const writeLog: HostLog = (level, message, fields) => spawnerLog[level](message, fields);
+  const isolation = makeIsolation();
   const host = makeHost({
     kind: config.service.spawner,
     nativePath: paths.nativeSpawner,
@@ -111,10 +112,9 @@ function makeEngine(
     // On PostgreSQL several hosts can share a state directory; there the heartbeat deadline is the fence.
     lockPath: config.state.kind === 'sqlite' ? join(config.state.dir, 'spawner.lock') : undefined,
     cgroup: process.env['DUCTILE_CGROUP'],
+    confine: makePluginConfine(() => isolation(engine.config)),
     log: writeLog,
   });
-  const isolation = makeIsolation();
-  const confined = confineListed(host, () => isolation(engine.config));
   const vault = openVault(config);
   const tracer = makeTracer({
     config: () => engine.config.telemetry.otlp,
@@ -144,7 +144,7 @@ function makeEngine(
     source: { load: rereadBlueprint, compile: (extended) => read(extended, engine.config) },
     ledger,
     host,
-    runner: makeRunner(confined, makePrewarmPool({ host: confined, log: writeLog })),
+    runner: makeRunner(host, makePrewarmPool({ host, log: writeLog })),
     vault,
     tenants,
     isolation,

@@ -6,6 +6,7 @@ import { SpawnerLink, type HostLog } from './spawner-link.ts';
 import type {
   HeldProcess,
   Host,
+  IsolationRequest,
   ProcessEnd,
   ProcessSpec,
   RunOptions,
@@ -26,6 +27,8 @@ export interface HostOptions {
   readonly lockPath?: string | undefined;
   /** `delegated` when the spawner may create control groups below its own. */
   readonly cgroup?: string | undefined;
+  /** Confines a process whose plugin requests isolation. Without it, such a process doesn't start. */
+  readonly confine?: ((spec: ProcessSpec, request: IsolationRequest) => ProcessSpec) | undefined;
   readonly log: HostLog;
   readonly onSpawnerDeath?: (() => void) | undefined;
 }
@@ -83,21 +86,22 @@ class SpawnerHost implements Host {
     await this.#link.open();
   }
 
-  run(spec: ProcessSpec, request: Buffer, options: RunOptions = {}): Promise<ProcessEnd> {
+  async run(wanted: ProcessSpec, request: Buffer, options: RunOptions = {}): Promise<ProcessEnd> {
     const { signal } = options;
-    if (signal?.aborted === true) return Promise.resolve(makeCancelledEnd(toReason(signal)));
-    if (hasNul(spec)) return Promise.resolve(makeInvalidEnd());
+    if (signal?.aborted === true) return makeCancelledEnd(toReason(signal));
+    const spec = this.#confine(wanted);
+    if (hasNul(spec)) return makeInvalidEnd();
     const link = this.#link;
-    if (link?.isOpen !== true) return Promise.reject(this.#makeClosedError());
+    if (link?.isOpen !== true) throw this.#makeClosedError();
     const id = this.#nextId();
     const { tracked, end } = this.#expectEnd(link, id, options);
     this.#tracked.set(id, tracked);
     link.send({ type: 'start', id, hold: false, spec: this.#mark(spec, id), request });
-    return end;
+    return await end;
   }
 
   /** If the process ends before it gets its request, the request starts another one. */
-  hold(spec: ProcessSpec): HeldProcess {
+  hold(wanted: ProcessSpec): HeldProcess {
     const spoiled = Promise.withResolvers<void>();
     let isWaiting = true;
     let isUsed = false;
@@ -106,8 +110,9 @@ class SpawnerHost implements Host {
       spoiled.resolve();
     };
     const id = this.#nextId();
-    const link = this.#link?.isOpen === true && !hasNul(spec) ? this.#link : undefined;
-    if (link === undefined) {
+    const link = this.#link?.isOpen === true ? this.#link : undefined;
+    const spec = this.#findHeldSpec(wanted);
+    if (link === undefined || spec === undefined) {
       onGone();
     } else {
       const callbacks = { onSpoiled: onGone, onEnd: onGone, onLost: onGone };
@@ -121,7 +126,7 @@ class SpawnerHost implements Host {
         if (isUsed)
           throw new DuctileError('INTERNAL', 'A held process was fed or discarded before.');
         isUsed = true;
-        const fedSpec = { ...spec, timeoutMs: options.timeoutMs ?? spec.timeoutMs };
+        const fedSpec = { ...wanted, timeoutMs: options.timeoutMs ?? wanted.timeoutMs };
         if (!isWaiting || link === undefined) return this.run(fedSpec, request, options);
         return this.#feed(link, id, fedSpec, request, options);
       },
@@ -139,6 +144,23 @@ class SpawnerHost implements Host {
   async stop(): Promise<void> {
     this.#isStopped = true;
     await this.#link?.close();
+  }
+
+  #confine(spec: ProcessSpec): ProcessSpec {
+    if (spec.isolation === undefined) return spec;
+    const { confine } = this.#options;
+    if (confine !== undefined) return confine(spec, spec.isolation);
+    throw new DuctileError('PLUGIN_NOT_ISOLATED', 'The plugin cannot be confined by this host.');
+  }
+
+  /** Returns undefined for a process that can't start; the attempt that uses it gets the error. */
+  #findHeldSpec(wanted: ProcessSpec): ProcessSpec | undefined {
+    try {
+      const spec = this.#confine(wanted);
+      return hasNul(spec) ? undefined : spec;
+    } catch {
+      return undefined;
+    }
   }
 
   #feed(

@@ -85,12 +85,12 @@ export function describeIsolation({ tier, hasOwnUser, reason }: IsolationState):
   return `landlock, ${user}; without a private /tmp, process list or network`;
 }
 
-/** Makes a host that confines the plugins whose configuration requests it. */
-export function confineListed(host: Host, isolation: () => Isolation): Host {
-  return makeConfinedHost(host, (spec) => {
-    if (spec.isolation === undefined) return spec;
-    return isolation().confine(spec, mergeRules(spec.isolation), `plugin ${spec.entrypoint}`);
-  });
+/** Confines plugins whose configuration requests it. */
+export function makePluginConfine(
+  isolation: () => Isolation,
+): (spec: ProcessSpec, request: IsolationRequest) => ProcessSpec {
+  return (spec, request) =>
+    isolation().confine(spec, mergeRules(request), `plugin ${spec.entrypoint}`);
 }
 
 /** Makes a host that confines every process of a tenant, unless all tenants trust each other. */
@@ -170,7 +170,8 @@ function makeConfine(tier: IsolationTier, options: IsolationOptions): Confine | 
   return (spec, rules, owner) => {
     const wrapper = wrap(spec, rules, owner);
     const env = confineEnvironment(spec.env, tier, rules);
-    return { ...spec, wrapper, env, ...allowBoxProcesses(spec, tier) };
+    const confined = { ...spec, isolation: undefined, wrapper, env };
+    return { ...confined, ...allowBoxProcesses(spec, tier) };
   };
 }
 

@@ -81,6 +81,7 @@ export const initPluginDirective = defineDirective({
   scope: 'plugin:rw',
   params: z.strictObject({ plugin: pluginName().describe('the name of the plugin') }),
   startsWork: true,
+  findStarted: (_context, { plugin }) => [{ plugin, command: 'init' }],
   sameness: () => 'each',
   target: ({ plugin }) => plugin,
   plan({ catalog }, { plugin }) {

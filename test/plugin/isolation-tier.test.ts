@@ -76,6 +76,16 @@ describe('without a tier', () => {
   });
 });
 
+test('a host that cannot confine runs no plugin that requests isolation', async () => {
+  const host = await startHost({ kind: 'node' });
+  const spec = { ...makeSpec('/bin/true'), isolation: { network: undefined, read: [], write: [] } };
+  const refusal = { code: 'PLUGIN_NOT_ISOLATED' };
+  await expect(host.run(spec, nothing)).rejects.toMatchObject(refusal);
+  const held = host.hold(spec);
+  await held.spoiled;
+  await expect(held.feed(nothing)).rejects.toMatchObject(refusal);
+});
+
 test.runIf(isLinux)('a directory of plugins that has to be hidden leaves no tier', async () => {
   const directory = await makeDirectory();
   const found = findIsolation({
