@@ -1,4 +1,5 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
 import { DuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import { limits } from '../base/limits.ts';
@@ -22,6 +23,7 @@ const HUNG_UP = 'hung up';
 
 /** An HTTP request and its response. */
 export class Exchange {
+  static readonly #latest = new WeakMap<Duplex, Exchange>();
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly requestId: string;
@@ -37,6 +39,12 @@ export class Exchange {
       given.length <= limits.requestIdCharsMax &&
       REQUEST_ID.test(given);
     this.requestId = isUsable ? given : makeId();
+    Exchange.#latest.set(request.socket, this);
+  }
+
+  /** Finds the exchange that began last on a connection. */
+  static findLatest(socket: Duplex): Exchange | undefined {
+    return Exchange.#latest.get(socket);
   }
 
   get url(): string {

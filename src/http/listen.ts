@@ -1,11 +1,5 @@
 import { once } from 'node:events';
-import {
-  createServer,
-  STATUS_CODES,
-  type IncomingMessage,
-  type Server,
-  type ServerResponse,
-} from 'node:http';
+import { createServer, STATUS_CODES, type Server } from 'node:http';
 import type { ListenOptions, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -89,13 +83,8 @@ function makeServer(handler: ApiHandler, clientLimits: ConnectionLimits): Server
   });
   server.setTimeout(clientLimits.stallMs);
   server.on('timeout', dropStalled);
-  const latest: Latest = new WeakMap();
-  server.prependListener('request', (request, response) => {
-    latest.set(request.socket, { request, response });
-  });
-  server.on('clientError', (error, socket) => answerBroken(error, socket, latest));
+  server.on('clientError', answerBroken);
   server.on('checkExpectation', (request, response) => {
-    latest.set(request.socket, { request, response });
     const message = 'this expectation is not met';
     new Exchange(request, response).refuse(new DuctileError('EXPECTATION_FAILED', message));
   });
@@ -122,14 +111,11 @@ const broken: Readonly<Record<string, readonly [ErrorCode, string]>> = {
 /** Marks a response after which only the refusal of a broken request follows. */
 const LAST = Symbol('last');
 
-/** The last request that began, by connection. */
-type Latest = WeakMap<Duplex, { request: IncomingMessage; response: ServerResponse }>;
-
 /**
  * Answers bytes that aren't a request. The start of the next request is unknown, so the connection
  * ends. Earlier requests are answered first, or the client would take this for their response.
  */
-function answerBroken(error: NodeJS.ErrnoException, socket: Duplex, latest: Latest): void {
+function answerBroken(error: NodeJS.ErrnoException, socket: Duplex): void {
   const [code, message] = broken[error.code ?? ''] ?? [
     'REQUEST_INVALID' as const,
     'this is not a well-formed HTTP/1.1 request',
@@ -138,12 +124,16 @@ function answerBroken(error: NodeJS.ErrnoException, socket: Duplex, latest: Late
     socket.destroy();
     return;
   }
-  const { request, response } = latest.get(socket) ?? {};
-  if (request === undefined || response === undefined) writeProblem(socket, code, message);
-  else if (!request.complete) {
+  const exchange = Exchange.findLatest(socket);
+  if (exchange === undefined) {
+    writeProblem(socket, code, message);
+    return;
+  }
+  const { request, response } = exchange;
+  if (!request.complete) {
     // The body is broken. If the response was already sent, there is nothing to add.
     if (response.headersSent) socket.destroy();
-    else new Exchange(request, response).refuse(new DuctileError(code, message));
+    else exchange.refuse(new DuctileError(code, message));
   } else if (response.writableFinished) writeProblem(socket, code, message);
   else if (response.headersSent && !response.writableEnded) socket.destroy();
   // Only the first fault is reported; the parser may report more while the response is pending.
