@@ -166,7 +166,7 @@ export const systemHealth = defineOperation({
   http: {
     method: 'GET',
     path: '/healthz',
-    isForMonitors: true,
+    openTo: 'monitors',
     status: ({ status }) => (status === 'ok' ? 200 : 503),
     statuses: [200, 503],
   },

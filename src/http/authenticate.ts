@@ -87,7 +87,7 @@ export function createTokenAuthenticator(base: Base, listenHost: string): Authen
       );
       if (admission !== undefined && admission !== 'spent') return admission;
       if (isOpen(route, discovery)) return admitToRoot(base, ANONYMOUS);
-      const isScraped = route?.surface.isForScrapers === true && metrics === 'open';
+      const isScraped = route?.surface.openTo === 'scrapers' && metrics === 'open';
       if (isScraped && admission === undefined) return admitToRoot(base, SCRAPER);
       throw refusal(admission);
     },
@@ -122,7 +122,7 @@ function refusal(admission: 'spent' | undefined): DuctileError {
 
 function isOpen(route: ApiRoute | undefined, discovery: 'open' | 'token'): boolean {
   if (route === undefined || route.operation.scope !== undefined) return false;
-  return discovery === 'open' || route.surface.isForMonitors === true;
+  return discovery === 'open' || route.surface.openTo === 'monitors';
 }
 
 /**

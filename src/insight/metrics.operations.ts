@@ -37,7 +37,7 @@ export const systemMetrics = defineOperation({
   http: {
     method: 'GET',
     path: '/metrics',
-    isForScrapers: true,
+    openTo: 'scrapers',
     textForm: {
       type: METRICS_TYPE,
       write: (output) => formatMetrics((output as z.output<typeof metricsShape>).families),

@@ -78,10 +78,11 @@ export interface HttpSurface {
     context: Context,
     params: Readonly<Record<string, string>>,
   ) => object | undefined;
-  /** True if monitors can call it without a token, even if discovery needs one. */
-  readonly isForMonitors?: boolean;
-  /** True if scrapers can call it without a token, where the operator allows that (`metrics: open`). */
-  readonly isForScrapers?: boolean;
+  /**
+   * Programs that can call it without a token. `monitors`: even if discovery needs a token. `scrapers`: where
+   * the operator allows that (`metrics: open`).
+   */
+  readonly openTo?: 'monitors' | 'scrapers';
   /** The response for clients that don't ask for JSON. */
   readonly textForm?: {
     readonly type: string;

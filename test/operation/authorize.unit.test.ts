@@ -191,17 +191,15 @@ describe('the API', () => {
     expect(await asked({ route: routeTo({}) })).toBe('anonymous');
     expect(await asked({ route: routeTo({}), authorization: 'Bearer bad' })).toBe('anonymous');
     expect(await asked({ route: routeTo({}), authorization: 'Bearer good' })).toBe('token:ann');
-    expect(await asked({ route: routeTo({ isForMonitors: true }, 'jobs:ro') })).toBe(
-      'UNAUTHORIZED',
-    );
+    expect(await asked({ route: routeTo({ openTo: 'monitors' }, 'jobs:ro') })).toBe('UNAUTHORIZED');
     expect(await asked({ route: undefined })).toBe('UNAUTHORIZED');
     world.discovery = 'token';
     expect(await asked({ route: routeTo({}) })).toBe('UNAUTHORIZED');
-    expect(await asked({ route: routeTo({ isForMonitors: true }) })).toBe('anonymous');
+    expect(await asked({ route: routeTo({ openTo: 'monitors' }) })).toBe('anonymous');
   });
 
   test('shows metrics to strangers only if the operator allowed it', async () => {
-    const route = routeTo({ isForScrapers: true }, 'metrics:ro');
+    const route = routeTo({ openTo: 'scrapers' }, 'metrics:ro');
     expect(await asked({ route })).toBe('UNAUTHORIZED');
     world.metrics = 'open';
     expect(await asked({ route })).toBe('scraper');
