@@ -70,6 +70,12 @@ export interface DeniedCommand {
   readonly command: string;
 }
 
+/** A command that a request would start. An absent field stands for every plugin or command. */
+export interface StartedCommand extends Partial<DeniedCommand> {
+  /** Its part in the request, such as `a step of deploy`. */
+  readonly as?: string;
+}
+
 /** Lists all denied commands, for callers that run commands indirectly. */
 export function listDeniedCommands(granted: readonly string[]): DeniedCommand[] {
   return [...readGrants(granted).plugins].flatMap(([plugin, { denied }]) =>

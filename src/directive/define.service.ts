@@ -1,10 +1,11 @@
 import { hash } from 'node:crypto';
 import type * as z from 'zod';
+import type { StartedCommand } from '../access/scopes.ts';
 import { DuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import { toCanonicalJson, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import type { Role } from '../base/roles.ts';
+import { isAtLeast, type Role } from '../base/roles.ts';
 import { describeIssues } from '../config/issues.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { CommitName } from '../ledger/dialect.ts';
@@ -57,6 +58,11 @@ export interface DirectiveDefinition<
   roleFor?(context: Context, params: Params): Promise<RoleNeed | undefined>;
   /** Throws if a caller who isn't an owner can't request these params, as they were sent. */
   authorize?(context: Context, params: object, caller: DirectiveCaller): void | Promise<void>;
+  /** Finds the commands that it would start, some of which the caller's token may deny. */
+  findStarted?(
+    context: Context,
+    params: Params,
+  ): readonly StartedCommand[] | Promise<readonly StartedCommand[]>;
   /** Creates a secret for the caller alone, and the params that recognize it later. */
   draw?(): DrawnSecret<Params>;
   /** The schema of the params on record, if `resolve` or `draw` adds to them. */
@@ -155,6 +161,27 @@ export function parseParams(
   const message = problems.map(({ key, message: text }) => `${key} ${text}`.trim()).join('; ');
   const place = ['params', problems[0]?.key ?? ''].filter((part) => part !== '').join('.');
   throw new DuctileError('INPUT_INVALID', message, { place });
+}
+
+/** Parses params, whether they are as the caller sent them or as they are recorded. */
+export function parseAnyParams(definition: AnyDirective, raw: object): object {
+  const sent = definition.params.safeParse(raw);
+  if (sent.success) return sent.data;
+  return parseParams({ params: definition.recorded ?? definition.params }, raw);
+}
+
+/** Throws FORBIDDEN if the params need a higher role than the type itself. */
+export async function checkRole(
+  definition: AnyDirective,
+  params: object,
+  context: LedgerContext,
+  role: Role,
+): Promise<void> {
+  const need = await definition.roleFor?.(context, params);
+  if (need === undefined || isAtLeast(role, need.role)) return;
+  const message = `${definition.type} sets ${need.what}, which needs the role ${need.role}`;
+  const hint = `Use a token whose role is ${need.role}, or leave the value as it is.`;
+  throw new DuctileError('FORBIDDEN', message, { place: need.what, hint });
 }
 
 /** Returns a digest of the params as the caller sent them. */

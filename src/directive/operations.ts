@@ -27,7 +27,7 @@ import { DuctileError } from '../base/errors.ts';
 import type { Decider } from './approval.ts';
 import { refuseDecision } from '../job/job.ts';
 import type { Context } from '../operation/context.ts';
-import { refuseDenied } from '../operation/denied-commands.ts';
+import { refuseDeniedDirective } from '../operation/denied-commands.ts';
 import { allows } from '../access/scopes.ts';
 
 const directiveShape = z.object({
@@ -322,7 +322,7 @@ async function findApprovable(context: Context, id: string): Promise<Directive> 
   refuseDecision(context.principal, `the directive ${id}`);
   const directive = await findDirectiveById(context.engine.ledger, id);
   if (!allows(context.principal.scopes, directive.scope)) throw createForbiddenError(directive);
-  await refuseDenied(context, directive.type, parseJson(directive.params) as object);
+  await refuseDeniedDirective(context, directive.type, parseJson(directive.params) as object);
   return directive;
 }
 

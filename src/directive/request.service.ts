@@ -1,3 +1,4 @@
+import type { StartedCommand } from '../access/scopes.ts';
 import { DuctileError, messageOf, toDuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
@@ -12,7 +13,7 @@ import {
   type DirectiveDraft,
   type DirectiveType,
 } from './directive.ts';
-import { isAtLeast, type Role } from '../base/roles.ts';
+import type { Role } from '../base/roles.ts';
 import type { DirectiveEnd, DirectiveWait } from './types.ts';
 import {
   checkKey,
@@ -31,6 +32,7 @@ import {
 } from './result.service.ts';
 import {
   admitWork,
+  checkRole,
   createDraft,
   toLedgerWork,
   type AnyDirective,
@@ -41,6 +43,7 @@ import {
   type PreparedWork,
   directiveRulesOf,
   digestParams,
+  parseAnyParams,
   parseParams,
 } from './define.service.ts';
 import {
@@ -105,7 +108,8 @@ export class Directives {
     const known = await this.#findByKey(definition, given, request);
     if (known !== undefined) return await this.#repeat(known, request);
     const resolved = (await definition.resolve?.(this.#context, given, request)) ?? given;
-    await this.#requireRole(definition, resolved, request.actorRole);
+    const { actorRole } = request;
+    if (actorRole !== undefined) await checkRole(definition, resolved, this.#context, actorRole);
     const drawn = request.dryRun === true ? undefined : definition.draw?.();
     const params = { ...resolved, ...drawn?.params };
     const wait = this.#waitOf(definition, request);
@@ -119,8 +123,11 @@ export class Directives {
       return await this.#refuse(draft, error, wait);
     }
     if (request.dryRun === true) {
-      const more = [...describeLasting(definition, plan), ...describeWait(wait)];
-      return createPlanResult([...plan, ...more]);
+      return createPlanResult([
+        ...plan,
+        ...describeLasting(definition, plan),
+        ...describeWait(wait),
+      ]);
     }
     if (this.#stop.signal.aborted) throw new DuctileError('STOPPING', 'the engine is stopping');
     const planned = { ...draft, plan: JSON.stringify(plan) };
@@ -138,11 +145,18 @@ export class Directives {
     await this.#types.get(type)?.authorize?.(this.#context, params, caller);
   }
 
+  /** Finds the commands that a directive would start. */
+  async findStarted(type: string, raw: object): Promise<readonly StartedCommand[]> {
+    const definition = this.#find(type);
+    const params = parseAnyParams(definition, raw);
+    return (await definition.findStarted?.(this.#context, params)) ?? [];
+  }
+
   /** Throws FORBIDDEN if recorded params need a higher role. */
   async requireRole(type: string, params: object, role: Role): Promise<void> {
     const definition = this.#find(type);
     const known = parseParams({ params: definition.recorded ?? definition.params }, params);
-    await this.#requireRole(definition, known, role);
+    await checkRole(definition, known, this.#context, role);
   }
 
   /** Resolves when no directive runs here. The next process fails or resumes what has no recorded end. */
@@ -158,20 +172,6 @@ export class Directives {
       place: 'type',
       hint: suggest(type, [...this.#types.keys()], 'directives'),
     });
-  }
-
-  /** A request without a role comes from the service itself. */
-  async #requireRole(
-    definition: AnyDirective,
-    params: object,
-    role: Role | undefined,
-  ): Promise<void> {
-    if (role === undefined) return;
-    const need = await definition.roleFor?.(this.#context, params);
-    if (need === undefined || isAtLeast(role, need.role)) return;
-    const message = `${definition.type} sets ${need.what}, which needs the role ${need.role}`;
-    const hint = `Use a token whose role is ${need.role}, or leave the value as it is.`;
-    throw new DuctileError('FORBIDDEN', message, { place: need.what, hint });
   }
 
   /** Finds the directive of the caller's key; throws if it was another request. */

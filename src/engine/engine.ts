@@ -70,7 +70,10 @@ export interface Engine {
   /** Accepts deliveries to all ledgers; only the root's is used. */
   readonly webhooks: Webhooks;
   /** The types of directives that can be requested, and the directives that wait. */
-  readonly directives: Pick<Directives, 'types' | 'waiting' | 'authorize' | 'requireRole'>;
+  readonly directives: Pick<
+    Directives,
+    'types' | 'waiting' | 'authorize' | 'findStarted' | 'requireRole'
+  >;
   /** The installations that could not be made active here, with the reason. */
   readonly refused: readonly RefusedInstallation[];
   /** Reads the packages that can be installed. */

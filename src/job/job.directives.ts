@@ -104,6 +104,11 @@ export const retryJobsDirective = defineDirective({
     refuseStep(job);
     return [`${nameOf(job)}, which is ${job.status}, would be done again as a new job.`];
   },
+  async findStarted({ ledger }, { job_id: id, plugin, command }) {
+    if (id === undefined) return [compact({ plugin, command })];
+    const job = await ledger.jobs.find(id);
+    return job === undefined ? [] : [{ plugin: job.plugin, command: job.command }];
+  },
   async prepare(context, { job_id: jobId }, execution) {
     if (jobId === undefined) return {};
     const job = await requireKnown(context.ledger, jobId);

@@ -7,8 +7,8 @@ import type { JobFilter } from './types.ts';
 export const jobColumns = jobTable.columns();
 export const toJob = jobTable.decode;
 
-export async function findJob(session: Session, id: string, lock = ''): Promise<Job | undefined> {
-  const [job] = await readRows(session, jobTable, `where id = ? ${lock}`, [id]);
+export async function findJob(session: Session, id: string): Promise<Job | undefined> {
+  const [job] = await readRows(session, jobTable, 'where id = ?', [id]);
   return job;
 }
 

@@ -1,5 +1,3 @@
-import type { Branch } from '../pipeline/run/run.ts';
-import type { BranchFilter } from '../pipeline/run/types.ts';
 import {
   countSeals,
   findCredential,
@@ -171,7 +169,7 @@ export const nouns = {
     cancelMany: writes(cancelJobs),
     retryMany: writes(retryJobs, 'enqueue'),
     promote: writes(promoteDueJobs),
-    find: finds((session, id: string) => findJob(session, id)),
+    find: finds(findJob),
     list: reads(listJobs),
     count: reads(countJobs),
     page: reads(readJobPage),
@@ -240,9 +238,7 @@ export const nouns = {
     list: reads(listRuns),
     page: reads(readRunPage),
     listHalted: reads(listHaltedRuns),
-    listBranches: reads((session, filter: BranchFilter): Promise<Branch[]> =>
-      listBranches(session, filter),
-    ),
+    listBranches: reads(listBranches),
     listSteps: reads(listSteps),
     listAdvancements: reads(listAdvancements),
     listApprovalSteps: reads(listApprovalSteps),

@@ -4,11 +4,11 @@ import { limits } from '../base/limits.ts';
 import { REDACTED } from '../base/secrets.ts';
 import { authorize } from './authorize.ts';
 import type { Context } from './context.ts';
-import { isOffered, type JsonOutput, type Operation } from './define.ts';
+import type { JsonOutput, Operation } from './define.ts';
 import { checkFieldNames, pickFields, readFieldNames } from './result/pick-fields.ts';
 import { describeResult } from './schema.ts';
 import { canSeeHidden, maskEngine } from './visibility.ts';
-import { hasFields, readWriteMode } from './request.ts';
+import { readWriteMode, returnsRows } from './request.ts';
 import * as z from 'zod';
 
 type Issues = z.core.$ZodIssue[];
@@ -39,10 +39,9 @@ export async function invoke(
 }
 
 /** Masks the rows that an operation reads. Streams share their rows, so they mask them themselves. */
-function maskContext({ effect, http, needs }: Operation, context: Context): Context {
-  const isStream = isOffered(http) && http.isStream === true;
+function maskContext(operation: Operation, context: Context): Context {
   // Operations on files have no engine, and may be called without one.
-  if (effect !== 'read' || isStream || needs === 'files') return context;
+  if (!returnsRows(operation) || operation.needs === 'files') return context;
   if (canSeeHidden(context.principal)) return context;
   return { ...context, engine: maskEngine(context.engine, context.principal) };
 }
@@ -52,7 +51,7 @@ function readFields(
   operation: Operation,
   raw: unknown,
 ): { fields: readonly string[] | undefined; rest: unknown } {
-  if (!hasFields(operation) || !isObject(raw) || !('fields' in raw)) {
+  if (!returnsRows(operation) || !isObject(raw) || !('fields' in raw)) {
     return { fields: undefined, rest: raw };
   }
   const { fields: given, ...rest } = raw;

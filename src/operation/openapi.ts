@@ -7,7 +7,7 @@ import { CLOUDEVENT_BATCH_TYPE, CLOUDEVENT_TYPE } from '../signal/cloudevent.ts'
 import { isOffered, listStatuses, type HttpSurface, type Operation } from './define.ts';
 import { moveRefs } from './schema.ts';
 import { describeNeed } from '../access/scopes.ts';
-import { hasFields } from './request.ts';
+import { returnsRows } from './request.ts';
 
 type Document = { openapi: string } & Record<string, unknown>;
 type Paths = Record<string, Record<string, unknown>>;
@@ -238,7 +238,7 @@ function describeOperation(
     .filter(([field]) => !isInBody(field))
     .map(([field, property]) => toParameter(field, property, inPath, schema));
   if (effect !== 'read') parameters.push(...writingParameters);
-  if (hasFields(operation)) parameters.push(fieldsParameter);
+  if (returnsRows(operation)) parameters.push(fieldsParameter);
   const body = fields.filter(([field]) => isInBody(field));
   return {
     summary,

@@ -5,7 +5,7 @@ import type { DirectiveResult } from '../directive/result.service.ts';
 import { refuseDecision, refuseLoop } from '../job/job.ts';
 import type { DirectiveRequest } from '../directive/define.service.ts';
 import type { Context } from './context.ts';
-import { refuseDenied } from './denied-commands.ts';
+import { refuseDeniedDirective } from './denied-commands.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Principal } from '../access/tokens.service.ts';
@@ -92,7 +92,7 @@ export async function requestDirective(
   request: Omit<DirectiveRequest, 'actor' | 'actorRole' | 'params'> & { readonly params: object },
 ): Promise<DirectiveResult> {
   await requireRights(context, request.type, request.params);
-  await refuseDenied(context, request.type, request.params);
+  await refuseDeniedDirective(context, request.type, request.params);
   const { engine, principal } = context;
   const known = engine.directives.types.find(({ type }) => type === request.type);
   if (known?.isDecision === true) refuseDecision(principal, 'a step that waits');
@@ -126,7 +126,7 @@ export async function refuseLate(
   const params = parseJson(text) as object;
   await requireRights(context, type, params);
   await engine.directives.requireRole(type, params, principal.role);
-  await refuseDenied(context, type, params);
+  await refuseDeniedDirective(context, type, params);
 }
 
 type Caller = Pick<Context, 'engine' | 'principal'>;

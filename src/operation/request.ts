@@ -105,8 +105,8 @@ function readBody(surface: HttpSurface, body: unknown): Record<string, unknown> 
   return isWrapped ? body : { [field]: body };
 }
 
-/** Returns whether a caller can pick fields of the result. The events of a stream are always whole. */
-export function hasFields({ effect, http }: Operation): boolean {
+/** True for reads other than event streams. Callers can pick fields of the result, and rows are masked for them. */
+export function returnsRows({ effect, http }: Operation): boolean {
   return effect === 'read' && !(isOffered(http) && http.isStream === true);
 }
 

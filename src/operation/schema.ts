@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { compact, isObject } from '../base/json.ts';
 import { isOffered, type Operation } from './define.ts';
-import { hasFields, type FieldSchema } from './request.ts';
+import { returnsRows, type FieldSchema } from './request.ts';
 
 /** Describes the fields of an operation's input, with those that all operations of its kind accept. */
 export function describeInput(operation: Operation): Map<string, FieldSchema> {
@@ -26,7 +26,7 @@ export function describeInput(operation: Operation): Map<string, FieldSchema> {
     fields.set('dry_run', dryRunField);
     if (!fields.has('apply')) fields.set('apply', applyField);
   }
-  if (hasFields(operation)) fields.set('fields', fieldsField);
+  if (returnsRows(operation)) fields.set('fields', fieldsField);
   return fields;
 }
 

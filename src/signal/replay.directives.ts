@@ -30,6 +30,8 @@ export const replaySignalsDirective = defineDirective({
   scope: 'system:rw',
   params: replayParams,
   startsWork: true,
+  // The commands are known when it is executed, so any may start.
+  findStarted: () => [{}],
   isRepeatable: true,
   isResumable: true,
   // A failed replay is continued once. A second request returns the directive that continues it.

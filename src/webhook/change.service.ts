@@ -1,5 +1,6 @@
 import { formatCredentialRef } from '../base/credential-ref.ts';
 import { DuctileError } from '../base/errors.ts';
+import type { StartedCommand } from '../access/scopes.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { purposes } from '../base/seal.ts';
@@ -9,6 +10,7 @@ import type { DirectiveRequest } from '../directive/define.service.ts';
 import { findActingPackage } from '../package/package.ts';
 import {
   describeMissingWebhook,
+  findEndpoint,
   GLOBAL_TOKEN,
   openSecrets,
   type WebhookSecret,
@@ -18,6 +20,14 @@ import { checkGivenSecret, makeWebhookId, makeSecret } from './secrets.service.t
 import { guardFirstKey } from '../access/vault.service.ts';
 import type { Vault } from '../access/vault.ts';
 import type { LedgerContext } from '../engine/context.ts';
+import type { Config } from '../config/config.ts';
+import type { Generation } from '../engine/generation.ts';
+import { parseJson } from '../base/parse-json.ts';
+import { resolveTarget } from '../pipeline/check-routes.service.ts';
+import { listPipelineCommands } from '../pipeline/language/graph.ts';
+import { ANY_EVENT, isPipelineFor, matchRoutes } from '../pipeline/language/pipeline.ts';
+import { DELIVERY_SIGNAL, webhookSource } from '../signal/signal.ts';
+import { webhookDefaults } from './target.ts';
 
 export function sealSecrets(id: string, secrets: readonly WebhookSecret[], vault: Vault) {
   return vault.seal(JSON.stringify(secrets), purposes.webhook(id));
@@ -147,4 +157,49 @@ export function describeTakenId(id: string): DuctileError {
 export function describeTooManySecrets(): DuctileError {
   const message = `more than ${limits.webhookSecretsMax} secrets would be good at once`;
   return new DuctileError('INPUT_INVALID', message, { place: 'keep_old' });
+}
+
+/** Finds the commands that deliveries to a webhook would start after a change of its settings. */
+export async function findWebhookCommands(
+  { ledger, config, generation }: LedgerContext,
+  id = '',
+  changes: Readonly<JsonObject> = {},
+): Promise<StartedCommand[]> {
+  const row = await ledger.webhooks.find(id);
+  const current =
+    row === undefined ? readEndpoint(config, id) : (parseJson(row.settings) as JsonObject);
+  return listDeliveryCommands(id, { ...current, ...changes }, generation);
+}
+
+function readEndpoint({ webhooks }: Config, path: string): JsonObject {
+  const target = findEndpoint(webhooks, path)?.target;
+  return target?.kind === 'command' ? { plugin: target.plugin, command: target.command } : {};
+}
+
+function listDeliveryCommands(
+  id: string,
+  { plugin, command, pipeline, signal, mode }: JsonObject,
+  { config, catalog, pipelines }: Generation,
+): StartedCommand[] {
+  const event = {
+    source: webhookSource(id),
+    type: typeof signal === 'string' ? signal : DELIVERY_SIGNAL,
+    event: ANY_EVENT,
+  } as const;
+  const handle = typeof command === 'string' ? command : webhookDefaults.command;
+  const routed = matchRoutes(config.routes, event).map((route) => resolveTarget(route, catalog));
+  const jobs = [
+    ...(typeof plugin === 'string' ? [{ plugin, command: handle }] : []),
+    ...(typeof mode === 'string' ? [toAgentCommand(mode, config)] : []),
+    ...routed.flatMap((target) => ('plugin' in target ? [target] : [])),
+  ];
+  const runs = pipelines.filter((one) => one.name === pipeline || isPipelineFor(one, event));
+  return [
+    ...jobs.map((job) => ({ ...job, as: 'which the webhook starts' })),
+    ...runs.flatMap(listPipelineCommands),
+  ];
+}
+
+function toAgentCommand(mode: string, { webhooks }: Config): { plugin: string; command: string } {
+  return { plugin: webhooks.agent, command: mode === 'wake' ? 'turn' : 'task' };
 }

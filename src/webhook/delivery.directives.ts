@@ -13,6 +13,7 @@ import { maskPayload } from '../signal/mask.ts';
 import { openPayloads } from '../signal/replay.service.ts';
 import { deliveryEventIn } from '../signal/signal.ts';
 import { draftEmission } from './accept.service.ts';
+import { findWebhookCommands } from './change.service.ts';
 import { deliveryIdField, findDelivery } from './delivery.operations.ts';
 import { BY_JOB, deliverTest, IN_PROCESS, requireSignable } from './delivery.service.ts';
 import { webhookIdField } from './shapes.operations.ts';
@@ -37,6 +38,10 @@ export const replayDeliveryDirective = defineDirective({
   summary: 'Let a delivery be handled once more, by what its webhook starts now.',
   params: z.strictObject({ delivery_id: z.string().min(1) }),
   target: ({ delivery_id: id }) => id,
+  async findStarted(context, { delivery_id: id }) {
+    const [delivery] = await context.ledger.deliveries.list({ id, limit: 1 });
+    return await findWebhookCommands(context, delivery?.webhookId);
+  },
   async plan(context, { delivery_id: id }) {
     const { webhook } = await findReplayable(id, context);
     return [`The delivery would be handled once more: ${describeTarget(webhook.target)}.`];
@@ -118,6 +123,7 @@ export const testWebhookDirective = defineDirective({
   // The payload arrives beside the params, because it can hold secrets.
   recorded: z.strictObject({ id: webhookIdParam, fingerprint: secretFingerprint }),
   target: ({ id }) => id,
+  findStarted: (context, { id }) => findWebhookCommands(context, id),
   async resolve({ ledger, vault }, { id }, { secret, dryRun = false }) {
     if (secret === undefined || dryRun) return { id };
     await guardFirstKey(vault, ledger);

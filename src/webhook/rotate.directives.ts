@@ -12,6 +12,7 @@ import { authModes } from './auth-settings.ts';
 import {
   authModeOf,
   describeTooManySecrets,
+  findWebhookCommands,
   fingerprintGiven,
   requireCredential,
   requireWebhookRow,
@@ -49,6 +50,7 @@ export const rotateWebhookDirective = defineDirective({
   }),
   sameness: () => 'each',
   target: ({ id }) => id,
+  findStarted: (context, { id }) => findWebhookCommands(context, id),
   async resolve(context, params, request) {
     const { ledger, services } = context;
     const { id, credential } = params;

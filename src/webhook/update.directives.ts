@@ -7,6 +7,7 @@ import type { DirectiveContext } from '../engine/directive-context.ts';
 import { defineDirective, directiveIdField } from '../operation/define-directive.ts';
 import {
   authModeOf,
+  findWebhookCommands,
   refuseProvided,
   requireBearer,
   requireWebhookRow,
@@ -51,6 +52,7 @@ export const updateWebhookDirective = defineDirective({
   params: editParams,
   sameness: () => 'each',
   target: ({ id }) => id,
+  findStarted: (context, { id, changes }) => findWebhookCommands(context, id, changes),
   async plan(context, edit) {
     await planEdit(context, edit);
     return describeEdit(edit);

@@ -15,6 +15,7 @@ import {
   createSecrets,
   describeTakenId,
   fingerprintGiven,
+  findWebhookCommands,
   globalToken,
   refuseProvided,
   requireCredential,
@@ -140,6 +141,7 @@ export const createWebhookDirective = defineDirective({
   }),
   sameness: () => 'each',
   target: ({ id }) => id ?? '',
+  findStarted: (context, { id, settings }) => findWebhookCommands(context, id, settings),
   async resolve(context, { id: wanted, ...rest }, request) {
     const { secret } = request;
     const id =

@@ -40,6 +40,12 @@ test('every exception is an operation that changes something', () => {
   expect(Object.keys(others).filter((name) => !names.has(name))).toEqual([]);
 });
 
+test('directives that start work find its commands, so that tokens can deny them', () => {
+  const starting = allDirectives.filter(({ startsWork }) => startsWork === true);
+  expect(starting.length).toBeGreaterThan(5);
+  expect(starting.filter((one) => !('findStarted' in one)).map(({ type }) => type)).toEqual([]);
+});
+
 test('operations with a directive are found', () => {
   expect(writing.filter(({ directive }) => directive !== undefined).length).toBeGreaterThan(30);
 });

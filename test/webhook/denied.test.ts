@@ -27,6 +27,7 @@ beforeAll(async () => {
     ],
     pipelines: [
       { name: 'care', steps: [{ uses: 'teller.poll' }, { uses: 'echo.handle' }] },
+      { name: 'mends', on_halt: 'echo.handle', steps: [{ uses: 'teller.poll' }] },
       { name: 'hears', on: 'order.lost', steps: [{ uses: 'echo.handle' }] },
       { name: 'pulls', on: 'code.seen.pull_request', steps: [{ uses: 'echo.handle' }] },
     ],
@@ -42,6 +43,7 @@ test.each([
   ['its command', { plugin: 'echo', command: 'handle' }],
   ['its usual command', { plugin: 'echo' }],
   ['a pipeline with it', { pipeline: 'care' }],
+  ['a pipeline that runs it after a failure', { pipeline: 'mends' }],
   ['a signal that is routed to it', { signal: 'order.paid' }],
   ['a signal that starts a pipeline with it', { signal: 'order.lost' }],
   ['a signal that one event type routes to it', { signal: 'code.changed' }],

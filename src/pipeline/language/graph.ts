@@ -135,3 +135,20 @@ export interface WaitSettings {
   readonly timeoutMs: number | undefined;
   readonly onError: OnError;
 }
+
+/** Lists the commands that runs of a pipeline can start, each with its part in the pipeline. */
+export function listPipelineCommands({
+  name,
+  graph: { nodes, onHalt },
+}: {
+  readonly name: string;
+  readonly graph: Graph;
+}): (CommandTarget & { readonly as: string })[] {
+  const steps = Object.values(nodes).flatMap((node) =>
+    node.kind === 'task'
+      ? [{ plugin: node.plugin, command: node.command, as: `a step of ${name}` }]
+      : [],
+  );
+  if (onHalt === undefined) return steps;
+  return [...steps, { plugin: onHalt.plugin, command: onHalt.command, as: `on_halt of ${name}` }];
+}

@@ -14,7 +14,7 @@ import { textIn } from '../../operation/request-directive.ts';
 import type { NodeKind } from '../language/graph.ts';
 import { decideStep } from './change.sql.ts';
 import { describeDecision, runStatuses, type Run, type Step } from './run.ts';
-import { describeRun, requireKnownRun } from './run.directives.ts';
+import { describeRun, findRunCommands, requireKnownRun } from './run.directives.ts';
 import { requireRun, runIdField } from './run.operations.ts';
 
 const decisionFields = {
@@ -64,6 +64,7 @@ export const decideStepDirective = defineDirective({
   lasting: 'What was decided stays decided.',
   scope: 'runs:rw',
   isDecision: true,
+  findStarted: findRunCommands,
   params: z.strictObject({
     run_id: z.string().min(1).describe('one run by its id'),
     ...decisionFields,

@@ -19,7 +19,7 @@ import {
   branchTable,
   type Step,
   type Run,
-  type BranchRow,
+  type Branch,
   type RunRow,
 } from './run.ts';
 import type { BranchFilter, StepFilter } from './types.ts';
@@ -271,7 +271,7 @@ export async function findRun(session: Session, id: string): Promise<Run | undef
 }
 
 /** Lists branches in the order of ids: a parent before its branches, these in the order of the block. */
-export async function listBranches(session: Session, filter: BranchFilter): Promise<BranchRow[]> {
+export async function listBranches(session: Session, filter: BranchFilter): Promise<Branch[]> {
   const { runId, parentId, status, afterId } = filter;
   const above = parentId ?? runId;
   const where = new WhereClause().and('id >= ? and id < ?', above, `${above}~`);

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import type { StartedCommand } from '../../access/scopes.ts';
 import { DuctileError } from '../../base/errors.ts';
 import { makeId } from '../../base/ids.ts';
 import type { JsonObject } from '../../base/json.ts';
@@ -11,6 +12,7 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import type { Context } from '../../operation/context.ts';
 import { defineDirective, directiveIdField } from '../../operation/define-directive.ts';
 import { textIn } from '../../operation/request-directive.ts';
+import { listPipelineCommands } from '../language/graph.ts';
 import { cancelRun } from './change.sql.ts';
 import { reviveRun } from './revive.sql.ts';
 import type { Run } from './run.ts';
@@ -91,6 +93,7 @@ const common = {
   lasting: STEPS,
   scope: 'runs:rw',
   startsWork: true,
+  findStarted: findRunCommands,
   // Not deduplicated here: the second caller gets RUN_REVIVED with the id of the first revival.
   sameness: () => 'each' as const,
   target: ({ run_id: id }: { readonly run_id: string }) => id,
@@ -256,4 +259,14 @@ export function describeRun({ id, pipeline }: Run): string {
 
 function listTexts(value: unknown): string[] {
   return Array.isArray(value) ? value.filter((one) => typeof one === 'string') : [];
+}
+
+/** Finds the commands that the rest of a run can start. */
+export async function findRunCommands(
+  { ledger }: Pick<DirectiveContext, 'ledger'>,
+  { run_id: id }: { readonly run_id: string },
+): Promise<StartedCommand[]> {
+  const run = await ledger.runs.find(id);
+  const graph = run && (await ledger.runs.findDefinition(run.definitionHash));
+  return graph === undefined ? [] : listPipelineCommands({ name: run?.pipeline ?? '', graph });
 }

@@ -6,7 +6,7 @@ import { requirePipeline, type RunSubmission, type StartedRun } from './start.se
 import type { Pipeline } from '../language/pipeline.ts';
 import { isRunOver, type Run } from './run.ts';
 import type { Context } from '../../operation/context.ts';
-import { refuseDeniedSteps } from '../../operation/denied-commands.ts';
+import { refuseDeniedPipeline } from '../../operation/denied-commands.ts';
 import { defineOperation } from '../../operation/define.ts';
 import {
   isDelayed,
@@ -163,7 +163,7 @@ export const runPipeline = defineOperation({
   },
   async run(context, { wait, async: isAsync, ...options }) {
     const pipeline = requirePipeline(options.pipeline, context.engine.pipelines);
-    refuseDeniedSteps(context, pipeline);
+    refuseDeniedPipeline(context, pipeline);
     const requested = wait ?? (isDelayed(options) ? false : undefined);
     const waitMs = isAsync ? 0 : limitWait(context, toRunWaitMs(pipeline, requested));
     const start = async () => {
@@ -180,7 +180,7 @@ export const runPipeline = defineOperation({
   },
   plan(context, { pipeline: name, ...request }) {
     const pipeline = requirePipeline(name, context.engine.pipelines);
-    refuseDeniedSteps(context, pipeline);
+    refuseDeniedPipeline(context, pipeline);
     toDue(request);
     const { first, hash } = pipeline.graph;
     return Promise.resolve([

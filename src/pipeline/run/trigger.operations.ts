@@ -7,7 +7,7 @@ import type { JobSubmission } from '../../job/enqueue.service.ts';
 import type { Pipeline } from '../language/pipeline.ts';
 import type { Context } from '../../operation/context.ts';
 import { defineOperation } from '../../operation/define.ts';
-import { refuseDeniedSteps } from '../../operation/denied-commands.ts';
+import { refuseDeniedPipeline } from '../../operation/denied-commands.ts';
 import {
   leafShape,
   describeTimeout,
@@ -127,7 +127,7 @@ interface PlannedRun {
 function toTriggerPlan(context: Context, input: TriggerInput): TriggerPlan {
   const { plugin, command, async: isAsync, wait, dependency, ...options } = input;
   const pipelines = findPipelines(context, input);
-  for (const pipeline of pipelines) refuseDeniedSteps(context, pipeline);
+  for (const pipeline of pipelines) refuseDeniedPipeline(context, pipeline);
   const bound = (ms: number): number => (isAsync ? 0 : limitWait(context, ms));
   const requested = wait ?? (isDelayed(options) ? false : undefined);
   const runs = pipelines.map((pipeline) => {
