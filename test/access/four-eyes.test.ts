@@ -27,7 +27,7 @@ const pusher = (version: string, command: string) =>
     },
   });
 
-describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
+describe.each(databases)('on %s', (database) => {
   let api: TestApi;
   beforeAll(async () => {
     api = await startApi({

@@ -21,7 +21,7 @@ const CALLER = 'caller-token-0123456789';
 const SECRET = `ghp_${'a1B2c3D4e5F6'.repeat(3)}`;
 const CLASSIFIED = 'classified-987654';
 
-describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
+describe.each(databases)('on %s', (database) => {
   let api: TestApi;
   beforeAll(async () => {
     api = await startApi({

@@ -66,7 +66,7 @@ function start(program: string, ...args: string[]): Run {
   return {
     child,
     output: () => text,
-    waitForText: (expected) => expect.poll(() => text, { timeout: 60_000 }).toContain(expected),
+    waitForText: (expected) => expect.poll(() => text, { timeout: 120_000 }).toContain(expected),
     ended: new Promise((done) => child.once('close', (code) => done(code))),
   };
 }

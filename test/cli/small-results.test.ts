@@ -59,7 +59,7 @@ beforeAll(async () => {
   expect(made.filter(({ isError }) => isError)).toEqual([]);
   const { data } = await agent.call('pipeline_run', { pipeline: 'long', async: true });
   ({ run_id: run } = data['answer'] as { run_id: string });
-}, 180_000);
+});
 
 afterAll(async () => {
   for (const end of ends.toReversed()) await end();

@@ -59,7 +59,7 @@ test('README.md', async () => {
   const seen = await type(home, see);
   expect(seen).toMatch(/\/ui\b/);
   expect(await readdir(join(home, 'skills'))).not.toEqual([]);
-}, 180_000);
+});
 
 test('examples/inbox', async () => {
   const home = await makeDirectory();
@@ -72,7 +72,7 @@ test('examples/inbox', async () => {
   const used = await type(home, chosen + use.replaceAll('<run>', `$(${latest})`));
   expect(used).toMatch(/incoming +succeeded/);
   expect(used).toContain('small.txt: 1 ');
-}, 180_000);
+});
 
 test('docs/start', async () => {
   const home = await makeDirectory();
@@ -86,7 +86,7 @@ test('docs/start', async () => {
   expect(await type(home, use)).toMatch(/status +succeeded/);
   expect(await readFile(join(home, 'notes.jsonl'), 'utf8')).toContain('first.txt arrived');
   expect(await type(home, look)).toContain('The queue is empty.');
-}, 180_000);
+});
 
 test('docs/plugins', async () => {
   const home = await makeDirectory();
@@ -105,4 +105,4 @@ test('docs/plugins', async () => {
   const printed = await type(home, byHand.replace('plugins/greet', plugin));
   expect(printed).toMatch(/status +succeeded/);
   expect(printed).toContain('Hello, Ann');
-}, 180_000);
+});

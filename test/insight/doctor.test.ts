@@ -52,7 +52,7 @@ async function open(setup: Setup) {
   return { place, instance, ...talkTo(instance) };
 }
 
-describe.each(databases)('findings of a ledger on %s', { timeout: 120_000 }, (database) => {
+describe.each(databases)('findings of a ledger on %s', (database) => {
   test('name halted runs, dead jobs and waiting approvals until each is resolved', async () => {
     const { place, instance, call, findings, openKinds } = await open({
       database,

@@ -18,7 +18,7 @@ import {
   succeed,
 } from '../support/ledger/drafts.ts';
 
-const patience = { timeout: 10_000, interval: 5 };
+const patience = { timeout: 120_000, interval: 5 };
 /** A wait so long that only a notified caller returns in time. */
 const NEVER_MS = 1_000_000_000;
 const LONG_MS = 30_000;

@@ -24,7 +24,7 @@ function run(race: Race): Promise<RaceResult> {
 }
 
 describe.each(databases)('a storm on %s', (kind) => {
-  test('loses nothing, doubles nothing and keeps every limit', { timeout: 180_000 }, async () => {
+  test('loses nothing, doubles nothing and keeps every limit', async () => {
     const { ledger, place } = await openBench(kind);
     const names = range(threads).map((index) => `thread ${index}`);
     const raced = await Promise.all(names.map((name) => run({ place, name, rounds, parallelism })));

@@ -9,7 +9,7 @@ import {
   range,
 } from '../support/ledger/bench.ts';
 
-const patience = { timeout: 10_000, interval: 20 };
+const patience = { timeout: 120_000, interval: 20 };
 
 describe.each(databases)('hints on %s', (kind) => {
   test('can be sent and listened for at any time', async () => {

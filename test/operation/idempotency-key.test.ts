@@ -14,7 +14,7 @@ const greeter = (version: string) =>
     plugins: { greeting: { uses: 'echo' } },
   });
 
-describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
+describe.each(databases)('on %s', (database) => {
   let api: TestApi;
   let directory = '';
   beforeAll(async () => {

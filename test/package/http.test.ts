@@ -17,7 +17,7 @@ const greeter = manifest({
   webhooks: [{ id: 'in', title: 'Greetings', signal: 'greet.came' }],
 });
 
-describe.each(databases)('packages over the API on %s', { timeout: 180_000 }, (database) => {
+describe.each(databases)('packages over the API on %s', (database) => {
   let api: TestApi;
   const made: string[] = [];
   beforeAll(async () => {

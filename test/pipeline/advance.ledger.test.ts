@@ -51,35 +51,31 @@ async function claimOne(
 }
 
 describe.each(databases)('a wide block on %s', (kind) => {
-  test(
-    'is begun in batches, and its outputs are joined in order',
-    { timeout: 180_000 },
-    async () => {
-      const { ledger } = await openBench(kind);
-      const { graph, run } = await startWide(ledger);
-      const answers = await advanceAll(ledger);
-      expect(answers.map(({ verdict }) => verdict)).toEqual(['more', 'more', 'done']);
-      const jobs = await claimSteps(ledger, graph, 2 * wide);
-      expect(jobs).toHaveLength(wide);
-      expect(new Set(jobs.map(({ idempotencyKey }) => idempotencyKey)).size).toBe(wide);
-      const [first] = jobs;
-      expect(JSON.parse(await ledger.runs.readBasePayload(first?.baseKey ?? ''))).toMatchObject({
-        much: 'x'.repeat(5000),
-      });
-      const byEnd = jobs.toReversed();
-      await ledger.jobs.settle(byEnd.slice(0, 200).map((job) => done(job)));
-      const { runEvents } = await ledger.jobs.settle(byEnd.slice(200).map((job) => done(job)));
-      expect(runEvents).toMatchObject({ advancing: true, queued: false });
-      await advanceAll(ledger);
-      const z = only(await claimSteps(ledger, graph));
-      const { each } = JSON.parse(z.payload) as { each: { index: number }[] };
-      expect(each.map(({ index }) => index)).toEqual(range(wide));
-      await ledger.jobs.settle([done(z)]);
-      expect((await findRun(ledger, run.id)).status).toBe('succeeded');
-    },
-  );
+  test('is begun in batches, and its outputs are joined in order', async () => {
+    const { ledger } = await openBench(kind);
+    const { graph, run } = await startWide(ledger);
+    const answers = await advanceAll(ledger);
+    expect(answers.map(({ verdict }) => verdict)).toEqual(['more', 'more', 'done']);
+    const jobs = await claimSteps(ledger, graph, 2 * wide);
+    expect(jobs).toHaveLength(wide);
+    expect(new Set(jobs.map(({ idempotencyKey }) => idempotencyKey)).size).toBe(wide);
+    const [first] = jobs;
+    expect(JSON.parse(await ledger.runs.readBasePayload(first?.baseKey ?? ''))).toMatchObject({
+      much: 'x'.repeat(5000),
+    });
+    const byEnd = jobs.toReversed();
+    await ledger.jobs.settle(byEnd.slice(0, 200).map((job) => done(job)));
+    const { runEvents } = await ledger.jobs.settle(byEnd.slice(200).map((job) => done(job)));
+    expect(runEvents).toMatchObject({ advancing: true, queued: false });
+    await advanceAll(ledger);
+    const z = only(await claimSteps(ledger, graph));
+    const { each } = JSON.parse(z.payload) as { each: { index: number }[] };
+    expect(each.map(({ index }) => index)).toEqual(range(wide));
+    await ledger.jobs.settle([done(z)]);
+    expect((await findRun(ledger, run.id)).status).toBe('succeeded');
+  });
 
-  test('continues where a dead process had stopped', { timeout: 180_000 }, async () => {
+  test('continues where a dead process had stopped', async () => {
     const { ledger } = await openBench(kind);
     const { graph, run } = await startWide(ledger);
     const held = await claimOne(ledger, 'p1');

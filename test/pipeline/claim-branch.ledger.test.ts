@@ -162,27 +162,23 @@ describe.each(databases)('an advancement on %s', (kind) => {
     expect(move?.completedAt).not.toBeNull();
   });
 
-  test(
-    'ends the remaining branches of a cancelled run in batches',
-    { timeout: 180_000 },
-    async () => {
-      const { ledger } = await openBench(kind);
-      const width = 2 * limits.cancelBatchMax + 1;
-      const each = foreach('each', 'a', { maxFanout: width });
-      const graph = await define(ledger, [each, task('a')]);
-      const run = await start(ledger, graph, { items: range(width) });
-      await advanceAll(ledger);
-      await direct(ledger, run.id, (tx) => cancelRun(tx, run.id));
-      const answers = await advanceAll(ledger);
-      expect(answers).toMatchObject([
-        { verdict: 'more', queued: true },
-        { verdict: 'done', queued: true },
-      ]);
-      const moves = await ledger.runs.listAdvancements(run.id, 10);
-      expect(moves.filter(({ completedAt }) => completedAt === null)).toEqual([]);
-      expect(await claimSteps(ledger, graph)).toEqual([]);
-    },
-  );
+  test('ends the remaining branches of a cancelled run in batches', async () => {
+    const { ledger } = await openBench(kind);
+    const width = 2 * limits.cancelBatchMax + 1;
+    const each = foreach('each', 'a', { maxFanout: width });
+    const graph = await define(ledger, [each, task('a')]);
+    const run = await start(ledger, graph, { items: range(width) });
+    await advanceAll(ledger);
+    await direct(ledger, run.id, (tx) => cancelRun(tx, run.id));
+    const answers = await advanceAll(ledger);
+    expect(answers).toMatchObject([
+      { verdict: 'more', queued: true },
+      { verdict: 'done', queued: true },
+    ]);
+    const moves = await ledger.runs.listAdvancements(run.id, 10);
+    expect(moves.filter(({ completedAt }) => completedAt === null)).toEqual([]);
+    expect(await claimSteps(ledger, graph)).toEqual([]);
+  });
 });
 
 describe.each(databases)('a branch that waits for a signal on %s', (kind) => {

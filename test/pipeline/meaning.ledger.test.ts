@@ -71,7 +71,7 @@ function inOrder(asked: readonly StepRequest[]): StepRequest[] {
 }
 
 describe.each(databases)('pipelines on %s', (kind) => {
-  test('behave as their structure says', { timeout: 180_000 }, async () => {
+  test('behave as their structure says', async () => {
     const { ledger } = await openBench(kind);
     const choices = fc.array(fc.nat(100), { minLength: 1, maxLength: 20 });
     const property = fc.asyncProperty(cases, choices, async ([list, begin, answers], order) => {

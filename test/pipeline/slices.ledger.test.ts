@@ -14,7 +14,7 @@ function indexOf(payload: string): number {
   return Number((JSON.parse(payload) as { index?: number }).index);
 }
 
-describe.each(databases)('a large run on %s', { timeout: 180_000 }, (kind) => {
+describe.each(databases)('a large run on %s', (kind) => {
   test('branches stand under their block, and what failed is among them', async () => {
     const { ledger } = await openBench(kind);
     const each = foreach('each', 'a', { next: 'z', maxFanout: wide });

@@ -53,7 +53,7 @@ async function run(api: TestApi, plugin: string): Promise<unknown> {
 }
 
 describe.runIf(process.platform === 'linux')('a plugin of the root ledger', () => {
-  test('is confined if its configuration says so', { timeout: 180_000 }, async () => {
+  test('is confined if its configuration says so', async () => {
     const { api, listed, plugin } = await start();
     expect(await run(api, 'spy')).toBe(` config.yaml ledger.db file ${plugin} /tmp ${listed}`);
     expect(await run(api, 'confined')).toBe(' /tmp');

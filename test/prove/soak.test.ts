@@ -19,7 +19,7 @@ beforeAll(async () => {
   const chosen = isShort ? databases.slice(0, 1) : databases;
   for (const database of chosen)
     installations.set(database, await openInstallation(database, KEEP));
-}, 120_000);
+});
 
 campaign(
   'soak: nothing is lost, and nothing grows',

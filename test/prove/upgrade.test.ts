@@ -36,7 +36,7 @@ const pairs: Programs[] = [];
 
 beforeAll(async () => {
   pairs.push(await makeUpPrograms(), ...(isShort ? [] : await findPrograms()));
-}, 300_000);
+});
 
 campaign(
   'an upgrade under load: nothing is lost, nothing done twice',

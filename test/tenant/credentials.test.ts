@@ -18,7 +18,7 @@ describe.each(databases)('credentials of tenants on %s', (database) => {
     api = await startApi({ database, tenants: { trust: 'shared' } });
     acme = await makeTenant(api);
     other = await makeTenant(api);
-  }, 180_000);
+  });
   afterAll(async () => {
     const { state } = api.server.instance.config;
     await api.close();

@@ -48,29 +48,24 @@ describe.each(databases)('on %s', (database) => {
   });
 });
 
-test(
-  'a tenant that is awake on another host is deleted when that host has released it',
-  { timeout: 180_000 },
-  async () => {
-    const place = await makePlace({ database: 'postgres', plugins });
-    const slug = makeSlug();
-    onTestFinished(() => dropTenants(place.config.state, [slug]));
-    const [here, there] = [await place.start(), await place.start()];
-    const ask = (type: string, params: object) =>
-      here.engine.direct({ type, params, actor: 'test' });
-    await ask('tenant.create', { slug });
-    const visit = await there.engine.tenants?.visit(slug);
-    visit?.end();
-    expect(there.engine.tenants?.open).toEqual([slug]);
-    const answer = await ask('tenant.delete', { slug, confirm: slug });
-    expect(answer).toMatchObject({ status: 'completed', result: { deleted: true } });
-    await eventually('the other has noticed', () => there.engine.tenants?.open.length === 0);
-    await expect(there.engine.tenants?.visit(slug)).rejects.toMatchObject({
-      code: 'TENANT_NOT_FOUND',
-    });
-    expect(await readSchemaVersion(locateTenantLedger(place.config.state, slug))).toBeUndefined();
-  },
-);
+test('a tenant that is awake on another host is deleted when that host has released it', async () => {
+  const place = await makePlace({ database: 'postgres', plugins });
+  const slug = makeSlug();
+  onTestFinished(() => dropTenants(place.config.state, [slug]));
+  const [here, there] = [await place.start(), await place.start()];
+  const ask = (type: string, params: object) => here.engine.direct({ type, params, actor: 'test' });
+  await ask('tenant.create', { slug });
+  const visit = await there.engine.tenants?.visit(slug);
+  visit?.end();
+  expect(there.engine.tenants?.open).toEqual([slug]);
+  const answer = await ask('tenant.delete', { slug, confirm: slug });
+  expect(answer).toMatchObject({ status: 'completed', result: { deleted: true } });
+  await eventually('the other has noticed', () => there.engine.tenants?.open.length === 0);
+  await expect(there.engine.tenants?.visit(slug)).rejects.toMatchObject({
+    code: 'TENANT_NOT_FOUND',
+  });
+  expect(await readSchemaVersion(locateTenantLedger(place.config.state, slug))).toBeUndefined();
+});
 
 test('a tenant whose ledger is newer than the program, or broken, can be deleted', async () => {
   const place = await makePlace({ database: 'postgres', plugins });

@@ -11,7 +11,7 @@ import { manifest } from '../support/packages.ts';
 import { writePlugin } from '../support/plugin-tree.ts';
 import { dropTenants, makeSlug, makeTenant } from '../support/tenants.ts';
 
-describe.each(databases)('tenants on %s', { timeout: 180_000 }, (database) => {
+describe.each(databases)('tenants on %s', (database) => {
   let api: TestApi;
   const made: string[] = [];
   beforeAll(async () => {
@@ -159,7 +159,7 @@ done
 echo "{\\"status\\":\\"ok\\",\\"result\\":\\"saw:$seen\\"}"
 `;
 
-describe.runIf(process.platform === 'linux')('plugins', { timeout: 180_000 }, () => {
+describe.runIf(process.platform === 'linux')('plugins', () => {
   async function start(trust: 'isolated' | 'shared'): Promise<TestApi> {
     return await startApi({
       plugins: { spy: { shared: true }, echo: { shared: true } },

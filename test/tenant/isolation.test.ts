@@ -29,7 +29,7 @@ async function inTurns<T>(list: readonly T[], work: (one: T) => Promise<void>): 
   for (let at = 0; at < list.length; at += 20) await Promise.all(list.slice(at, at + 20).map(work));
 }
 
-describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
+describe.each(databases)('on %s', (database) => {
   let api: TestApi;
   let first: TestTenant;
   let second: TestTenant;

@@ -8,7 +8,7 @@ import { eventually } from '../support/instance.ts';
 import { pluginsRoot } from '../support/plugin-process.ts';
 import { makeTenant } from '../support/tenants.ts';
 
-test('only the operator says which file folder-notify writes', { timeout: 180_000 }, async () => {
+test('only the operator says which file folder-notify writes', async () => {
   const folder = await makeDirectory();
   const victim = join(await makeDirectory(), 'script');
   await writeFile(victim, '#!/bin/sh\n');

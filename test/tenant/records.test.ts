@@ -15,7 +15,7 @@ const guard = manifest({
 
 const seen = { type: 'thing.seen', source: 'test', data: { said: 'first' } };
 
-describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
+describe.each(databases)('on %s', (database) => {
   let api: TestApi;
   let first: TestTenant;
   let second: TestTenant;

@@ -10,7 +10,7 @@ import { startWebServer, type WebServer } from '../support/web-server.ts';
 
 const roots = { plugins: pluginsRoot, packages: join(pluginsRoot, '../packages') };
 
-describe('requests of a tenant', { timeout: 180_000 }, () => {
+describe('requests of a tenant', () => {
   let api: TestApi;
   let inside: WebServer;
   let tenant: Awaited<ReturnType<typeof makeTenant>>;

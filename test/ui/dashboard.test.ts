@@ -132,7 +132,7 @@ describe('every page', () => {
   test.each([
     { scheme: 'light' as const, width: 1280 },
     { scheme: 'dark' as const, width: 380 },
-  ])('is accessible: $scheme, $width pixels wide', { timeout: 180_000 }, (how) =>
+  ])('is accessible: $scheme, $width pixels wide', (how) =>
     place.withTab(async ({ page, open, turn, audit, complaints }) => {
       await open('/ui');
       for (const path of pages()) {
@@ -187,7 +187,7 @@ describe('looking', () => {
       );
     }));
 
-  test('older jobs are on the next page, by a cursor', { timeout: 180_000 }, async () => {
+  test('older jobs are on the next page, by a cursor', async () => {
     const ask = Array.from({ length: 51 }, () => place.post('/plugin/echo/poll', {}));
     await Promise.all(ask);
     await place.withTab(async ({ page, open }) => {

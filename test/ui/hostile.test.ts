@@ -101,27 +101,24 @@ const pages = (): string[] => [
 ];
 
 describe('hostile text', () => {
-  test.each([1280, 380])(
-    'runs nowhere and breaks no page %i pixels wide',
-    { timeout: 180_000 },
-    (width) =>
-      place.withTab(
-        async ({ page, open, turn, complaints }) => {
-          await open('/ui');
-          for (const path of pages()) {
-            await turn(path);
-            expect(await page.evaluate('window.ran'), path).toBeUndefined();
-            expect(await page.locator('main img, main script, main style').count(), path).toBe(0);
-            const over = 'document.documentElement.scrollWidth - innerWidth';
-            expect(await page.evaluate(over), `${path} is too wide`).toBeLessThanOrEqual(0);
-            const bad = complaints
-              .splice(0)
-              .filter((complaint) => !/status of (400|404)/.test(complaint));
-            expect(bad, path).toEqual([]);
-          }
-        },
-        { width },
-      ),
+  test.each([1280, 380])('runs nowhere and breaks no page %i pixels wide', (width) =>
+    place.withTab(
+      async ({ page, open, turn, complaints }) => {
+        await open('/ui');
+        for (const path of pages()) {
+          await turn(path);
+          expect(await page.evaluate('window.ran'), path).toBeUndefined();
+          expect(await page.locator('main img, main script, main style').count(), path).toBe(0);
+          const over = 'document.documentElement.scrollWidth - innerWidth';
+          expect(await page.evaluate(over), `${path} is too wide`).toBeLessThanOrEqual(0);
+          const bad = complaints
+            .splice(0)
+            .filter((complaint) => !/status of (400|404)/.test(complaint));
+          expect(bad, path).toEqual([]);
+        }
+      },
+      { width },
+    ),
   );
 
   test('is shown as it is, and what cannot be seen is shown by its name', () =>

@@ -5,7 +5,7 @@ import { startApi, type Reply, type TestApi } from '../support/api-server.ts';
 import { databases } from '../support/instance.ts';
 import { dropTenants, makeTenant, type TestTenant } from '../support/tenants.ts';
 
-describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
+describe.each(databases)('on %s', (database) => {
   let api: TestApi;
   const made: string[] = [];
   beforeAll(async () => {

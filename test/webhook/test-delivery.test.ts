@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { OWNER, startApi, type Reply, type TestApi } from '../support/api-server.ts';
 import { databases } from '../support/instance.ts';
 
-describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
+describe.each(databases)('on %s', (database) => {
   let api: TestApi;
   beforeAll(async () => {
     const tokens = [

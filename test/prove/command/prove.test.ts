@@ -35,42 +35,38 @@ const prove = async ({ directory }: TestPlace, ...argv: string[]) =>
   await run(['prove', ...argv, '--config', directory], { host: { ...cliHost } });
 
 describe('with a server that runs', () => {
-  test(
-    'kills a copy of it, finds nothing lost, and changes nothing of the original',
-    { timeout: 180_000 },
-    async () => {
-      const place = await makeInstallation();
-      const { ledger, run: runJob, engine } = await place.start();
-      await runJob('notes');
-      const life = { pipeline: 'fan', payload: {}, submittedBy: 'api', actor: 'test' } as const;
-      const { runId } = await engine.startRun(life);
-      const look = async () => ({
-        ...(await ledger.jobs.countQueue()),
-        notes: await place.notes(),
-      });
-      // Now it waits for a person.
-      await eventually('three more are done', async () =>
-        (await ledger.runs.listSteps({ runId, limit: 9 })).some(({ kind }) => kind === 'approve'),
-      );
-      const before = await look();
-      const scratch = await makeDirectory();
-      vi.stubEnv('TMPDIR', scratch);
-      onTestFinished(() => void vi.unstubAllEnvs());
-      const { code, out } = await prove(place, '--minutes', '0.02', '--json');
-      const proof = JSON.parse(out) as Proof;
-      expect([code, proof.verdict, proof.broken]).toEqual([0, 'kept', []]);
-      expect(proof.kills.engine).toBeGreaterThan(0);
-      expect(proof.tried).toMatchObject([{ name: 'fan', in_peace: 'succeeded', jobs: 3 }]);
-      expect(proof.stubbed).toMatchObject([{ command: 'notes.handle', by: 'recorded' }]);
-      expect(proof.changes).toEqual([
-        'Retries waited 200ms at most.',
-        'These waited 200ms, and for no signal: fan/later.',
-        'These were approved by the clock: fan/asked.',
-      ]);
-      expect(await look()).toEqual(before);
-      expect(readdirSync(scratch)).toEqual([]);
-    },
-  );
+  test('kills a copy of it, finds nothing lost, and changes nothing of the original', async () => {
+    const place = await makeInstallation();
+    const { ledger, run: runJob, engine } = await place.start();
+    await runJob('notes');
+    const life = { pipeline: 'fan', payload: {}, submittedBy: 'api', actor: 'test' } as const;
+    const { runId } = await engine.startRun(life);
+    const look = async () => ({
+      ...(await ledger.jobs.countQueue()),
+      notes: await place.notes(),
+    });
+    // Now it waits for a person.
+    await eventually('three more are done', async () =>
+      (await ledger.runs.listSteps({ runId, limit: 9 })).some(({ kind }) => kind === 'approve'),
+    );
+    const before = await look();
+    const scratch = await makeDirectory();
+    vi.stubEnv('TMPDIR', scratch);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const { code, out } = await prove(place, '--minutes', '0.02', '--json');
+    const proof = JSON.parse(out) as Proof;
+    expect([code, proof.verdict, proof.broken]).toEqual([0, 'kept', []]);
+    expect(proof.kills.engine).toBeGreaterThan(0);
+    expect(proof.tried).toMatchObject([{ name: 'fan', in_peace: 'succeeded', jobs: 3 }]);
+    expect(proof.stubbed).toMatchObject([{ command: 'notes.handle', by: 'recorded' }]);
+    expect(proof.changes).toEqual([
+      'Retries waited 200ms at most.',
+      'These waited 200ms, and for no signal: fan/later.',
+      'These were approved by the clock: fan/asked.',
+    ]);
+    expect(await look()).toEqual(before);
+    expect(readdirSync(scratch)).toEqual([]);
+  });
 });
 
 test('a ledger on PostgreSQL is rehearsed on a copy in a file, and the output says so', async () => {

@@ -52,7 +52,7 @@ export async function openBarrier({ place }: Bench): Promise<Barrier> {
           pids = await findWaiting();
           expect(pids).toHaveLength(count);
         },
-        { timeout: 60_000, interval: 5 },
+        { timeout: 120_000, interval: 5 },
       );
       return pids;
     },
