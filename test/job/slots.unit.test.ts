@@ -84,8 +84,8 @@ test('a claim that has waited too long is released, each at its own time', async
   expect(back).toEqual([1]);
   await vi.advanceTimersByTimeAsync(600);
   expect(back).toEqual([1, 2]);
-  expect(vi.getTimerCount()).toBe(1);
   await vi.advanceTimersByTimeAsync(10_000);
+  expect(back).toEqual([1, 2]);
   expect(begun).toEqual([[10_000, 0]]);
 });
 
