@@ -30,33 +30,59 @@ async function type(home: string, block: string): Promise<string> {
   });
 }
 
+/** Reads a code block by the name in the comment before it. */
+async function readBlock(page: string, name: string): Promise<string> {
+  const text = await readFile(join(root, page), 'utf8');
+  const pattern = new RegExp(`<!-- block: ${name} -->\\n\\n\`\`\`\\w+\\n([^]*?)\`\`\``);
+  const [, block] = pattern.exec(text) ?? [];
+  if (block === undefined) throw new Error(`${page} has no block ${name}`);
+  return block;
+}
+
 test('README.md', async () => {
   const home = await makeDirectory();
+  const typeBlock = async (name: string) => await type(home, await readBlock('README.md', name));
+  expect(await readBlock('README.md', 'try')).toMatch(/^\.\/ductile demo .*\nnpm test /);
+  const first = await typeBlock('init');
+  expect(first).toMatch(/status +succeeded/);
+  expect(first).toMatch(/echo +poll +succeeded/);
+  expect(await readBlock('README.md', 'start')).toMatch(/^\.\/ductile system start /);
+
   const file = join(home, '.config/ductile/config.yaml');
-  const blocks = await blocksOf('README.md', 'sh');
-  const [, first = '', look = '', flow = '', check = '', use = '', share = '', see = ''] = blocks;
-  expect(await type(home, first)).toMatch(/status +succeeded/);
+  const example = await readBlock('README.md', 'example');
+  await writeFile(file, `plugin_roots: ["${root}/plugins"]\n${example}`);
+  const played = await typeBlock('webhook');
+  expect(played).toContain('/hooks/github');
+  expect(played).toMatch(/deploy +shell\.run +succeeded/);
+});
+
+test('docs/start/tour.md', async () => {
+  const home = await makeDirectory();
+  const page = 'docs/start/tour.md';
+  const typeBlock = async (name: string) => await type(home, await readBlock(page, name));
+  const file = join(home, '.config/ductile/config.yaml');
+  expect(await typeBlock('first')).toMatch(/status +succeeded/);
   expect(await readFile(join(home, 'notes.jsonl'), 'utf8')).toContain('world');
-  expect(await type(home, look)).toContain('Attempts');
-  expect(await type(home, flow)).toMatch(/greet +succeeded/);
+  expect(await typeBlock('look')).toContain('Attempts');
+  expect(await typeBlock('pipeline')).toMatch(/greet +succeeded/);
   expect(await readFile(join(home, 'notes.jsonl'), 'utf8')).toMatch(/hello .*ada.*bob/);
 
-  const [more = ''] = await blocksOf('README.md', 'yaml');
+  const more = await readBlock(page, 'api-config');
   const [schedules = '', api = ''] = more.split('# and this at its end\n');
   const before = await readFile(file, 'utf8');
   // Not every test machine can isolate the plugins of tenants.
   const trust = 'tenants: { trust: shared }\n';
   await writeFile(file, before.replace('plugins:\n', `plugins:\n${schedules}`) + api + trust);
-  const result = await type(home, check);
+  const result = await typeBlock('check');
   expect(result).toContain('the configuration is not locked');
   expect(result).toContain('0 errors, 1 warning\n1 file locked');
-  expect(await type(home, use)).toMatch(/2026-12-01T06:30:00\S* .*mornings/);
+  expect(await typeBlock('call')).toMatch(/2026-12-01T06:30:00\S* .*mornings/);
 
-  const shared = await type(home, share);
+  const shared = await typeBlock('share');
   expect(shared).toMatch(/2 plugins would be added[^]*brought +2 plugins/);
   expect(shared).toMatch(/token +duct_[^]*acme +acme +active/);
 
-  const seen = await type(home, see);
+  const seen = await typeBlock('operate');
   expect(seen).toMatch(/\/ui\b/);
   expect(await readdir(join(home, 'skills'))).not.toEqual([]);
 });
