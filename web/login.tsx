@@ -5,7 +5,7 @@ import { signIn, type Reason } from './api/token.ts';
 export function Login({ reason }: { readonly reason: Reason | undefined }) {
   const [token, setToken] = useState('');
   const [problem, setProblem] = useState(
-    reason === 'expired' ? 'This token is not good any more.' : '',
+    reason === 'expired' ? 'Your token has expired or was revoked.' : '',
   );
   const [isBusy, setBusy] = useState(false);
   const enter = async (event: Event): Promise<void> => {
@@ -40,7 +40,8 @@ export function Login({ reason }: { readonly reason: Reason | undefined }) {
           Sign in
         </button>
         <p id="token-about" class="about">
-          It stays in this tab and is forgotten when the tab is closed. A token for yourself:
+          The token stays in this tab. The browser forgets it when you close the tab. Create a
+          token:
           <code>ductile token create dashboard --role admin</code>
         </p>
       </form>
@@ -50,18 +51,20 @@ export function Login({ reason }: { readonly reason: Reason | undefined }) {
 
 /** Signs in if the service accepts the token, or returns the problem. Any response but 401 or 429 is enough. */
 async function tryToken(token: string): Promise<string | undefined> {
-  if (!/^[\x21-\x7e]+$/.test(token)) return 'A token has neither spaces nor letters with accents.';
+  if (!/^[\x21-\x7e]+$/.test(token)) {
+    return 'Invalid token: tokens contain only ASCII characters, without spaces.';
+  }
   try {
     const response = await fetch('/jobs?limit=1', {
       cache: 'no-store',
       credentials: 'omit',
       headers: { accept: 'application/json', authorization: `Bearer ${token}` },
     });
-    if (response.status === 401) return 'The server does not know this token.';
-    if (response.status === 429) return 'There were too many wrong tokens; wait a minute.';
+    if (response.status === 401) return 'Invalid token.';
+    if (response.status === 429) return 'Too many wrong tokens. Try again in a minute.';
     signIn(token);
     return undefined;
   } catch {
-    return 'The server does not answer.';
+    return "Can't reach the service.";
   }
 }

@@ -31,7 +31,7 @@ export function Shell({
     <Attention.Provider value={attention}>
       <div class="shell">
         <a class="skip" href="#page">
-          To the page
+          Skip to content
         </a>
         <nav class="nav" aria-label="Pages of the dashboard" ref={nav}>
           <a class="brand" href={link('overview')} aria-label="Ductile, overview">
@@ -90,10 +90,13 @@ function FindingCount() {
 }
 
 const words: Readonly<Record<Link, readonly [text: string, about: string]>> = {
-  live: ['Live', 'What happens is shown as it happens'],
-  connecting: ['Connecting', 'Looking for the server'],
-  lost: ['Offline', 'The server does not answer; trying again'],
-  full: ['Every 5 s', 'No stream is to be had for this token; the page looks every 5 seconds'],
+  live: ['Live', 'Live updates are on'],
+  connecting: ['Connecting', 'Connecting to the service'],
+  lost: ['Offline', "Can't reach the service; reconnecting"],
+  full: [
+    'Every 5 s',
+    'Live updates are unavailable (missing scope or too many open streams). Refreshing every 5 s.',
+  ],
 };
 
 function useLink(): Link {
@@ -107,7 +110,7 @@ function Lost() {
   if (useLink() !== 'lost') return null;
   return (
     <p class="problem" role="alert">
-      <strong>The server does not answer.</strong> What is shown is from before; it is tried again.
+      <strong>Can't reach the service.</strong> Showing the last known data. Reconnecting…
     </p>
   );
 }
@@ -130,7 +133,7 @@ function ThemeSwitch() {
     setTheme(next);
     setShown(next);
   };
-  const about = theme === 'auto' ? 'Colours as the system has them' : `Colours: ${theme}`;
+  const about = `Colors: ${theme === 'auto' ? 'system' : theme}`;
   return (
     <button
       type="button"

@@ -58,7 +58,7 @@ describe('signing in', () => {
         await page.goto('/ui/jobs');
         await page.getByLabel('Token').fill('wrong-token-0123456789');
         await page.getByRole('button', { name: 'Sign in' }).click();
-        await page.getByText('The server does not know this token.').waitFor();
+        await page.getByText('Invalid token.').waitFor();
         expect(await audit()).toEqual([]);
         await page.getByLabel('Token').fill(OWNER);
         await page.getByRole('button', { name: 'Sign in' }).click();
@@ -82,7 +82,7 @@ describe('signing in', () => {
         await open('/ui/jobs');
         await place.post(`/tokens/${String(id)}/revoke`);
         await page.goto('/ui/runs');
-        await page.getByText('This token is not good any more.').waitFor();
+        await page.getByText('Your token has expired or was revoked.').waitFor();
         complaints.splice(0);
       },
       { token: String(token) },
@@ -228,8 +228,8 @@ describe('looking', () => {
   test('the colours can be chosen, and stay chosen', () =>
     place.withTab(async ({ page, open }) => {
       await open('/ui');
-      await page.getByRole('button', { name: /Colours/ }).click();
-      await page.getByRole('button', { name: 'Colours: light' }).click();
+      await page.getByRole('button', { name: /Colors/ }).click();
+      await page.getByRole('button', { name: 'Colors: light' }).click();
       expect(await page.locator('html').getAttribute('data-theme')).toBe('dark');
       await page.reload();
       expect(await page.locator('html').getAttribute('data-theme')).toBe('dark');
@@ -249,12 +249,12 @@ describe('acting shows the plan first', () => {
       await page.getByText('"from the form"').waitFor();
     }));
 
-  test('leaving it changes nothing', () =>
+  test('closing the dialog changes nothing', () =>
     place.withTab(async ({ page, open }) => {
       const before = await place.api.ask('/directives');
       await open('/ui/schedules');
       await page.getByRole('button', { name: 'Pause' }).first().click();
-      await page.getByRole('button', { name: 'Leave it' }).click();
+      await page.getByRole('button', { name: 'Close' }).click();
       expect((await place.api.ask('/directives')).text).toBe(before.text);
     }));
 

@@ -12,7 +12,11 @@ export class Refusal extends Error {
   readonly details: Readonly<Record<string, unknown>>;
 
   constructor(status: number, problem: Readonly<Record<string, unknown>>) {
-    super(typeof problem['error'] === 'string' ? problem['error'] : `the server said ${status}`);
+    super(
+      typeof problem['error'] === 'string'
+        ? problem['error']
+        : `the service returned status ${status}`,
+    );
     this.code = typeof problem['code'] === 'string' ? problem['code'] : 'UNKNOWN';
     this.status = status;
     this.hint = typeof problem['hint'] === 'string' ? problem['hint'] : undefined;
@@ -54,7 +58,7 @@ async function sendRequest(
   { signal, key }: CallOptions,
 ): Promise<unknown> {
   const route = httpRoutes[name];
-  if (route === undefined) throw new Refusal(404, { error: `${name} cannot be asked here` });
+  if (route === undefined) throw new Refusal(404, { error: `the HTTP API has no ${name}` });
   const { method, url, body } = toRequest(route, input);
   const response = await send(url, {
     method,
@@ -82,7 +86,10 @@ async function send(url: string, init: RequestInit): Promise<Response> {
     return await fetch(url, { ...init, cache: 'no-store', credentials: 'omit' });
   } catch (thrown) {
     if (init.signal?.aborted === true) throw thrown;
-    throw new Refusal(0, { error: 'the server does not answer', hint: 'Is it running?' });
+    throw new Refusal(0, {
+      error: "can't reach the service",
+      hint: 'Check that the service is running.',
+    });
   }
 }
 

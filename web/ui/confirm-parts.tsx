@@ -61,7 +61,7 @@ export function Reason({ label, value, isBusy, change }: ReasonProps) {
 export function Plan({ lines }: { readonly lines: readonly string[] }) {
   return (
     <ul class="plan">
-      {lines.length === 0 && <li>Nothing would change.</li>}
+      {lines.length === 0 && <li>Nothing will change.</li>}
       {lines.map((line) => (
         <li>
           <Text value={line} />

@@ -83,7 +83,7 @@ export function confirmChange<N extends Name>(change: Change<N>): void {
     plan: (choices) => plan(name, inputOf(choices)),
     async apply(choices) {
       const output = await call(name, inputOf(choices), { key: keyOf(choices) });
-      return { message: done?.(output) ?? 'Done.', oneTime: showOnce?.(output) };
+      return { message: done?.(output) ?? 'Done', oneTime: showOnce?.(output) };
     },
   });
 }
@@ -191,7 +191,7 @@ function Question({ change, close, end }: QuestionProps) {
       {error !== undefined && <Problem error={error} />}
       <div class="acts">
         <button type="button" onClick={close}>
-          Leave it
+          Close
         </button>
         <button
           type="button"

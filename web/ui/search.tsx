@@ -107,7 +107,7 @@ function useKey(open: () => void): void {
 }
 
 function describeLookup({ isAsking, why }: IdLookup): string {
-  return isAsking ? 'Looking for this id…' : (why ?? 'Nothing is called so.');
+  return isAsking ? 'Searching for this id…' : (why ?? 'No results.');
 }
 
 /** Looks up the typed id. Results of earlier input are ignored. */
@@ -126,7 +126,7 @@ interface FoundProps {
 
 function Found({ entries, at, point, choose }: FoundProps) {
   return (
-    <ul id="found" role="listbox" aria-label="Found">
+    <ul id="found" role="listbox" aria-label="Results">
       {entries.map((entry, index) => (
         <li
           id={`found-${index}`}
