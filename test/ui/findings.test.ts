@@ -39,7 +39,7 @@ describe('the Overview', () => {
   test('ranks what is wrong, with its evidence, its object and the command that resolves it', () =>
     place.withTab(async ({ page, open, audit }) => {
       await open('/ui');
-      const card = page.getByRole('list', { name: 'What needs attention' });
+      const card = page.getByRole('list', { name: 'Needs attention' });
       const finding = card.getByRole('listitem').filter({ hasText: 'pipeline fragile halted' });
       await finding.getByText(`run ${halted} halted at breaks`).waitFor();
       await finding.getByText(`ductile run revive ${halted}`).waitFor();
@@ -113,7 +113,7 @@ test('a question that waits is decided from the Overview, with a reason', async 
     await answer(page, '/incidents', { incidents: [], next_cursor: null });
     await answer(page, '/system/doctor', { ...healthy, findings: [finding] });
     await open('/ui');
-    const card = page.getByRole('list', { name: 'What needs attention' });
+    const card = page.getByRole('list', { name: 'Needs attention' });
     await card.getByText(finding.message).waitFor();
     expect(await page.getByText('Nothing needs attention.').count()).toBe(0);
     await card.getByRole('button', { name: 'Approve' }).click();
@@ -187,7 +187,7 @@ describe('an incident is acknowledged with a reason', () => {
     await haltedRun();
     await place.withTab(async ({ page, open, audit }) => {
       await open('/ui');
-      const card = page.getByRole('list', { name: 'What needs attention' });
+      const card = page.getByRole('list', { name: 'Needs attention' });
       const finding = card.getByRole('listitem').filter({ hasText: 'pipeline fragile halted' });
       await finding.getByRole('button', { name: 'Acknowledge' }).click();
       const dialog = page.getByRole('dialog');
@@ -213,7 +213,7 @@ describe('an incident is acknowledged with a reason', () => {
     });
     await place.withTab(async ({ page, open, audit }) => {
       await open(`/ui/incidents/${id}`);
-      await page.getByText('What resolves it').waitFor();
+      await page.getByText('How to resolve it').waitFor();
       await page.getByRole('button', { name: 'Revive run' }).waitFor();
       expect(await audit()).toEqual([]);
       await page.getByRole('button', { name: 'Acknowledge' }).click();

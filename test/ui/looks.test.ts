@@ -69,7 +69,7 @@ test("a token that may not see findings doesn't read that there are none", async
 
 test('a run that is too large to be shown says so where it is counted', () =>
   place.withTab(async ({ page, open }) => {
-    const note = page.getByText(/tell of the first \d+ steps/);
+    const note = page.getByText(/only the first \d+ steps/);
     await open(`/ui/runs/${run}`);
     expect(await note.count()).toBe(0);
     await page.route(`**/runs/${run}`, async (route) => {

@@ -80,7 +80,7 @@ function Resolution({ incident: { incident_id, status } }: { readonly incident: 
   if (status !== 'open' || finding === undefined) return null;
   const { evidence, fix, commands } = finding;
   return (
-    <Card title="What resolves it">
+    <Card title="How to resolve it">
       <div class="pad resolution">
         {evidence !== null && (
           <p class="soft">
@@ -110,8 +110,8 @@ function Evidence({ incident }: { readonly incident: Story }) {
     <div>
       <Resolution incident={incident} />
       {target !== undefined && <Failed plugin={target[0]} command={target[1]} />}
-      <Card title="Details">
-        <Json value={detail} label="the details" />
+      <Card title="Data">
+        <Json value={detail} label="the data" />
       </Card>
       {signals.length > 0 && (
         <Card title="Signals">
@@ -137,7 +137,7 @@ function Failed({ plugin, command }: { readonly plugin: string; readonly command
   return (
     <Card
       title="Recent failures"
-      aside={<a href={link('jobs', { query: { plugin, command } })}>All its jobs</a>}
+      aside={<a href={link('jobs', { query: { plugin, command } })}>All jobs of this command</a>}
     >
       <Loaded call={failed}>
         {({ jobs }) => <JobTable jobs={jobs} label="Recent failures" isShort />}
@@ -148,7 +148,7 @@ function Failed({ plugin, command }: { readonly plugin: string; readonly command
 
 function IncidentFacts({ incident }: { readonly incident: Story }) {
   return (
-    <Card title="Facts">
+    <Card title="Details">
       <Facts
         facts={[
           ['Opened', <Time at={incident.opened_at} />],

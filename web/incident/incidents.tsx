@@ -57,7 +57,10 @@ export function IncidentsPage({ route }: { readonly route: Route }) {
   ];
   return (
     <>
-      <Head title="Incidents" about="Opened once for each cause, closed when the cause is gone." />
+      <Head
+        title="Incidents"
+        about="Ductile opens one incident for each cause, and closes it when the cause is gone."
+      />
       <div class="filters">
         <Choice route={route} name="status" label="Status" options={states} />
         <Select route={route} name="kind" label="Kind" options={listKinds(shown)} />

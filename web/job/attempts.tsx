@@ -60,7 +60,7 @@ function AttemptItem({ attempt }: { readonly attempt: Attempt }) {
       )}
       {stderr !== null && stderr !== '' && (
         <details open={attempt.status !== 'succeeded'}>
-          <summary>What it wrote to stderr{attempt.stderr_truncated ? ', cut off' : ''}</summary>
+          <summary>stderr{attempt.stderr_truncated ? ' (truncated)' : ''}</summary>
           <Printed value={stderr} label="stderr" />
         </details>
       )}

@@ -143,20 +143,22 @@ function Retried({ job: { retried_as: id } }: { readonly job: JobStory }) {
 function JobFacts({ job }: { readonly job: JobStory }) {
   const { run_id, retry_of, parent_job_id } = job;
   return (
-    <Card title="Facts">
+    <Card title="Details">
       <Facts
         facts={[
           ['Created', <Time at={job.created_at} />],
           ['Started', <Time at={job.started_at} />],
           ['Ended', <Time at={job.completed_at} />],
-          job.next_retry_at === null ? undefined : ['Next try', <Time at={job.next_retry_at} />],
+          job.next_retry_at === null
+            ? undefined
+            : ['Next attempt', <Time at={job.next_retry_at} />],
           [
-            'By',
+            'Submitted by',
             <>
               <Text value={job.submitted_by} /> · <Text value={job.actor} />
             </>,
           ],
-          ['Tries', triesText(job)],
+          ['Attempt', attemptText(job)],
           job.reason === null ? undefined : ['Reason', <Text value={job.reason} />],
           run_id === null
             ? undefined
@@ -169,13 +171,13 @@ function JobFacts({ job }: { readonly job: JobStory }) {
               ],
           parent_job_id === null
             ? undefined
-            : ['Follows', <Id id={parent_job_id} href={link('jobs', { id: parent_job_id })} />],
+            : ['Parent job', <Id id={parent_job_id} href={link('jobs', { id: parent_job_id })} />],
           retry_of === null
             ? undefined
             : ['Retry of', <Id id={retry_of} href={link('jobs', { id: retry_of })} />],
           job.dedupe_key === null ? undefined : ['Dedupe key', <Text value={job.dedupe_key} />],
           [
-            'Idempotency',
+            'Idempotency key',
             <code class="id wrap">
               <Text value={job.idempotency_key} />
             </code>,
@@ -187,9 +189,11 @@ function JobFacts({ job }: { readonly job: JobStory }) {
   );
 }
 
-function triesText({ attempt, max_attempts, crash_count }: JobStory): string {
-  const crashes = crash_count > 0 ? `, ${crash_count} crashes` : '';
-  return `attempt ${attempt}, ${max_attempts} at most${crashes}`;
+/** Formats the number of the attempt. It can exceed the limit, which only failures count toward. */
+function attemptText({ attempt, max_attempts: max, crash_count: crashes }: JobStory): string {
+  const limit = `at most ${max} ${max === 1 ? 'failure' : 'failures'}`;
+  const crashed = crashes === 0 ? '' : `, ${crashes} ${crashes === 1 ? 'crash' : 'crashes'}`;
+  return `${attempt} (${limit}${crashed})`;
 }
 
 function Cause({ job: { cause, signals } }: { readonly job: JobStory }) {

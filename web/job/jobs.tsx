@@ -86,9 +86,9 @@ function Total({ list }: { readonly list: Output<'job.list'> | undefined }) {
 
 function NoJobs({ isFiltered }: { readonly isFiltered: boolean }) {
   return isFiltered ? (
-    <Empty>No job fits these choices.</Empty>
+    <Empty>No jobs match these filters.</Empty>
   ) : (
-    <Empty command="ductile plugin run echo">Nothing has run yet. Start a first job:</Empty>
+    <Empty command="ductile plugin run echo">No job has run yet. Start one:</Empty>
   );
 }
 
@@ -149,9 +149,9 @@ const columns: readonly Column<Job>[] = [
       </>
     ),
   },
-  { title: 'By', from: 'wide', cell: ({ submitted_by }) => <Text value={submitted_by} /> },
+  { title: 'Origin', from: 'wide', cell: ({ submitted_by }) => <Text value={submitted_by} /> },
   {
-    title: 'Took',
+    title: 'Duration',
     from: 'middle',
     kind: 'number',
     cell: (job) => <>{duration(tookMs(job))}</>,

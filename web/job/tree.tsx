@@ -23,7 +23,9 @@ export function JobTree({ id, stamp }: { readonly id: string; readonly stamp: st
           </li>
         ))}
       </ul>
-      {!data.complete && <p class="soft pad">The rest is too large to be shown.</p>}
+      {!data.complete && (
+        <p class="soft pad">The chain is too large. Some of its jobs are not shown.</p>
+      )}
     </Card>
   );
 }

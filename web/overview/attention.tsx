@@ -19,12 +19,12 @@ export function AttentionCard() {
   return (
     <>
       <Card
-        title="What needs attention"
+        title="Needs attention"
         tone={hasErrors ? 'alarm' : ''}
         aside={<a href={link('doctor')}>{linkText(urgent.length, notes)}</a>}
       >
         {urgent.length > 0 && (
-          <ul class="findings" aria-label="What needs attention">
+          <ul class="findings" aria-label="Needs attention">
             {urgent.slice(0, SHOWN).map((finding) => (
               <FindingItem
                 key={`${finding.id} ${finding.message}`}

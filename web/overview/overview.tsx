@@ -34,7 +34,7 @@ export function OverviewPage({ route }: { readonly route: Route }) {
   return (
     <>
       <Head title="Overview" about={<ServiceLine />}>
-        <Choice route={route} name="window" label="How far to look back" options={windows} />
+        <Choice route={route} name="window" label="Time range" options={windows} />
       </Head>
       <Tiles summary={summary.data} queue={queue.data} />
       <AttentionCard />
@@ -108,7 +108,7 @@ function Tiles({ summary, queue }: TilesProps) {
       <Tile
         title="Attempts"
         value={summary === undefined ? '…' : `${count(attempts)}${more}`}
-        about="ended; below, the last minute"
+        about="finished; last minute below"
       >
         <Ends />
       </Tile>
@@ -128,7 +128,7 @@ function Tiles({ summary, queue }: TilesProps) {
             'the queue is empty'
           ) : (
             <>
-              the oldest since <Time at={queue?.oldest_ready_at} />
+              oldest job became ready <Time at={queue?.oldest_ready_at} />
             </>
           )
         }
@@ -142,7 +142,7 @@ function Tiles({ summary, queue }: TilesProps) {
         about={
           queue === undefined
             ? ''
-            : `running · ${count(queue.ready)} ready · ${count(queue.delayed)} later`
+            : `running · ${count(queue.ready)} ready · ${count(queue.delayed)} delayed`
         }
       >
         <Share part={queue?.running ?? 0} whole={queue?.depth ?? 0} />
@@ -211,7 +211,7 @@ function Lanes({ lanes }: { readonly lanes: Output<'analytics.queue'>['lanes'] }
     return <Empty command="ductile plugin run echo">The queue is empty. Start a job:</Empty>;
   return (
     <Table
-      label="The queue by plugin"
+      label="Queue by plugin"
       rows={lanes}
       keyOf={({ plugin }) => plugin}
       href={({ plugin }) => link('jobs', { query: { plugin, status: 'queued' } })}
@@ -226,7 +226,7 @@ function Lanes({ lanes }: { readonly lanes: Output<'analytics.queue'>['lanes'] }
           ),
         },
         { title: 'Ready', kind: 'number', cell: ({ ready }) => count(ready) },
-        { title: 'Later', kind: 'number', cell: ({ delayed }) => count(delayed) },
+        { title: 'Delayed', kind: 'number', cell: ({ delayed }) => count(delayed) },
         { title: 'Running', kind: 'number', cell: ({ running }) => count(running) },
       ]}
     />
@@ -236,12 +236,14 @@ function Lanes({ lanes }: { readonly lanes: Output<'analytics.queue'>['lanes'] }
 function Commands({ rows }: { readonly rows: Output<'analytics.summary'>['commands'] }) {
   if (rows.length === 0) {
     return (
-      <Empty command="ductile plugin run echo">No attempt ended in this time. Start a job:</Empty>
+      <Empty command="ductile plugin run echo">
+        No attempt ended in this time range. Start a job:
+      </Empty>
     );
   }
   return (
     <Table
-      label="What commands took"
+      label="Durations by command"
       rows={rows.toSorted((a, b) => b.attempts - a.attempts)}
       keyOf={({ plugin, command }) => JSON.stringify([plugin, command])}
       href={({ plugin, command }) => link('jobs', { query: { plugin, command } })}
@@ -277,7 +279,7 @@ function Commands({ rows }: { readonly rows: Output<'analytics.summary'>['comman
           cell: ({ max_run_ms }) => duration(max_run_ms),
         },
         {
-          title: 'Waited',
+          title: 'Mean wait',
           kind: 'number',
           from: 'wide',
           cell: ({ mean_queue_ms }) => duration(mean_queue_ms),

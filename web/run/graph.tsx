@@ -19,7 +19,7 @@ export function Graph({ steps, states }: GraphProps) {
   const { width, height, boxes, labels, arrows } = useMemo(() => layOut(steps), [steps]);
   const rulers = useMemo(makeRulers, []);
   return (
-    <div class="graph" tabIndex={0} role="region" aria-label="The pipeline as a picture">
+    <div class="graph" tabIndex={0} role="region" aria-label="Diagram of the pipeline">
       <svg
         viewBox={`0 0 ${width} ${height}`}
         width={width}
@@ -81,7 +81,7 @@ interface StepBoxProps {
 function StepBox({ box, state, rulers }: StepBoxProps) {
   const { step, x, y, width, height, isBlock } = box;
   const tone = state === undefined ? 'idle' : toneOf(state.status);
-  const statusText = state === undefined ? 'not begun' : describeState(state);
+  const statusText = state === undefined ? 'not started' : describeState(state);
   const inner = width - 2 * EDGE;
   const name = fit(plain(step.id.split('.').at(-1) ?? step.id), inner, rulers.name);
   const does = plain(step.does);

@@ -62,11 +62,11 @@ function Story({ run, reload }: StoryProps) {
       <Decisions run={run} reload={reload} />
       {isOpen && <Why kind="run" id={run.run_id} />}
       <Flow run={run} />
-      <Card title="When" aside={<span class="soft">{duration(run.duration_ms)}</span>}>
+      <Card title="Timeline" aside={<span class="soft">{duration(run.duration_ms)}</span>}>
         {!run.complete && (
           <p class="soft pad">
-            This run is too large to be shown: the picture and the times tell of the first{' '}
-            {run.steps.length} steps.
+            This run is too large to show completely. The diagram and the timeline contain only the
+            first {run.steps.length} steps.
           </p>
         )}
         <Waterfall run={run} />
@@ -100,7 +100,7 @@ function Flow({ run }: { readonly run: RunStory }) {
       title="Steps"
       aside={
         isChanged && (
-          <span class="soft">the pipeline has changed since; this is the current one</span>
+          <span class="soft">The pipeline has changed since. This is its current version.</span>
         )
       }
     >
@@ -143,7 +143,7 @@ function Acts({ run, reload }: StoryProps) {
     });
   const retryFrom = (step: string): void =>
     confirmChange({
-      title: `Do ${step} of this run again, and everything after it?`,
+      title: `Retry ${step} of this run, and all later steps?`,
       word: 'Retry from here',
       name: 'run.retry-from',
       input: { id, step },
@@ -181,7 +181,7 @@ function Acts({ run, reload }: StoryProps) {
 function RunFacts({ run }: { readonly run: RunStory }) {
   const { revived_from, revived_as, source_event_id } = run;
   return (
-    <Card title="Facts">
+    <Card title="Details">
       <Facts
         facts={[
           ['Created', <Time at={run.created_at} />],
@@ -189,14 +189,14 @@ function RunFacts({ run }: { readonly run: RunStory }) {
           ['Ended', <Time at={run.completed_at} />],
           run.due_at === null ? undefined : ['Due', <Time at={run.due_at} />],
           [
-            'By',
+            'Submitted by',
             <>
               <Text value={run.submitted_by} /> · <Text value={run.actor} />
             </>,
           ],
           run.concurrency_key === null
             ? undefined
-            : ['Concurrency', <Text value={run.concurrency_key} />],
+            : ['Concurrency key', <Text value={run.concurrency_key} />],
           source_event_id === null
             ? undefined
             : [
@@ -205,7 +205,7 @@ function RunFacts({ run }: { readonly run: RunStory }) {
               ],
           revived_from === null
             ? undefined
-            : ['Continues', <Id id={revived_from} href={link('runs', { id: revived_from })} />],
+            : ['Revived from', <Id id={revived_from} href={link('runs', { id: revived_from })} />],
           revived_as === null
             ? undefined
             : ['Revived as', <Id id={revived_as} href={link('runs', { id: revived_as })} />],

@@ -46,7 +46,10 @@ export function RunsPage({ route }: { readonly route: Route }) {
   const names = pipelines.data?.pipelines.map(({ name }) => [name, name] as const) ?? [];
   return (
     <>
-      <Head title="Runs" about="of pipelines, the newest first; choose a pipeline to start one" />
+      <Head
+        title="Runs"
+        about="Runs of pipelines, newest first. Choose a pipeline to start a run."
+      />
       <div class="filters">
         <Choice route={route} name="status" label="Status" options={states} />
         <Select
@@ -82,11 +85,11 @@ function NoRun({ isAwaiting }: { readonly isAwaiting: boolean }) {
   if (isAwaiting) {
     return (
       <Empty command="ductile run list --awaiting-approval">
-        Nothing waits for approval. Runs whose step asks a person are listed here.
+        Nothing waits for approval. Runs with a step that needs approval are listed here.
       </Empty>
     );
   }
-  return <Empty command="ductile pipeline run <name>">No run fits. Start one:</Empty>;
+  return <Empty command="ductile pipeline run <name>">No runs found. Start one:</Empty>;
 }
 
 /** Form for a new run. A pipeline has no schema for its payload, so the form takes JSON. */
@@ -147,15 +150,15 @@ const columns: readonly Column<Row>[] = [
   },
   { title: 'Id', from: 'middle', cell: ({ run_id }) => <Id id={run_id} /> },
   {
-    title: 'At step',
+    title: 'Step',
     from: 'wide',
     cell: ({ halted_at_step, waiting_for = null }) => (
       <Maybe value={waiting_for?.step ?? halted_at_step} />
     ),
   },
-  { title: 'By', from: 'wide', cell: ({ submitted_by }) => <Text value={submitted_by} /> },
+  { title: 'Origin', from: 'wide', cell: ({ submitted_by }) => <Text value={submitted_by} /> },
   {
-    title: 'Took',
+    title: 'Duration',
     from: 'middle',
     kind: 'number',
     cell: ({ duration_ms }) => duration(duration_ms),

@@ -75,8 +75,8 @@ function Story({ row, times, route, reload }: StoryProps) {
       </Head>
       <Why kind="schedule" id={`${row.plugin}/${row.schedule_id}`} />
       <Card
-        title="Around now"
-        aside={<Choice route={route} name="range" label="How far to look" options={ranges} />}
+        title="Timeline"
+        aside={<Choice route={route} name="range" label="Time range" options={ranges} />}
       >
         <div class="one-schedule">
           <Marks span={times.span} now={times.now} />
@@ -86,7 +86,7 @@ function Story({ row, times, route, reload }: StoryProps) {
       <div class="columns">
         <Card title="Past jobs">
           {past.length === 0 ? (
-            <Empty>This schedule started no job in this time.</Empty>
+            <Empty>This schedule started no job in this time range.</Empty>
           ) : (
             <JobTable jobs={past.slice(0, SHOWN)} label="Jobs of the schedule" isShort />
           )}
@@ -105,8 +105,8 @@ const NEXT = 8;
 
 function Next({ coming }: { readonly coming: readonly Coming[] }) {
   return (
-    <Card title="Coming times">
-      {coming.length === 0 && <p class="soft pad">No coming time in this range.</p>}
+    <Card title="Upcoming times">
+      {coming.length === 0 && <p class="soft pad">No upcoming time in this range.</p>}
       <ul class="plain-list">
         {coming.map(({ at, count, fires, reason }) => (
           <li key={at}>
@@ -127,10 +127,10 @@ function Next({ coming }: { readonly coming: readonly Coming[] }) {
 function ScheduleFacts({ row }: { readonly row: Schedule }) {
   const { last_job_id: last } = row;
   return (
-    <Card title="Facts">
+    <Card title="Details">
       <Facts
         facts={[
-          ['Starts', <Text value={`${row.plugin} ${row.command}`} />],
+          ['Command', <Text value={`${row.plugin} ${row.command}`} />],
           ['Next start', <NextStart row={row} isFact />],
           row.next_run_at === null || row.next_run_at === row.next_start_at
             ? undefined

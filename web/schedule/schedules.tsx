@@ -18,8 +18,8 @@ export function SchedulesPage({ route }: { readonly route: Route }) {
   const times = useTimes(route);
   return (
     <>
-      <Head title="Schedules" about="Past jobs and coming times of each schedule.">
-        <Choice route={route} name="range" label="How far to look" options={ranges} />
+      <Head title="Schedules" about="Past jobs and upcoming times of each schedule.">
+        <Choice route={route} name="range" label="Time range" options={ranges} />
       </Head>
       <Loaded call={schedules}>
         {({ schedules: rows }) =>
@@ -90,7 +90,7 @@ function Row({ row, times, reload }: RowProps) {
         </span>
         {last_job_id !== null && (
           <span class="small soft">
-            <a href={link('jobs', { id: last_job_id })}>last</a> <Time at={row.last_fired_at} />
+            <a href={link('jobs', { id: last_job_id })}>last job</a> <Time at={row.last_fired_at} />
           </span>
         )}
         <button type="button" onClick={() => toggleSchedule(row, reload)}>

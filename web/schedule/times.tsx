@@ -17,7 +17,7 @@ interface TimesProps {
 /** Chart of past jobs (filled) and coming times (hollow) around now. */
 export function Times({ past, coming, span, now }: TimesProps) {
   const fires = coming.filter((time) => time.fires).length;
-  const label = `${past.length} jobs in the past, ${fires} times to come`;
+  const label = `${past.length} past jobs, ${fires} upcoming times`;
   return (
     <svg
       class="times"
