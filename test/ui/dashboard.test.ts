@@ -339,7 +339,7 @@ describe('acting shows the plan first', () => {
       await open('/ui/packages/greeter');
       await page.getByRole('button', { name: 'Install' }).click();
       await page.getByRole('dialog').getByRole('button', { name: 'Install' }).click();
-      await page.getByText('It is installed and in force.').waitFor();
+      await page.getByText('Package installed').waitFor();
       await open('/ui/signals?type=order.paid');
       await page.getByRole('link', { name: 'order.paid' }).click();
       await page.getByRole('button', { name: 'Replay' }).click();

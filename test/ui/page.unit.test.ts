@@ -209,10 +209,10 @@ test('times are placed on their axis', () => {
 });
 
 test.each([
-  [{ jobs: 1, runs: 0 }, 'Replayed: 1 job began.'],
-  [{ jobs: 2, runs: 1 }, 'Replayed: 2 jobs and 1 run began.'],
-  [{ jobs: 0, runs: 0 }, 'Replayed: nothing began.'],
-])('a replay reports what began: %o', (replay, expected) => {
+  [{ jobs: 1, runs: 0 }, 'Replayed: 1 job created'],
+  [{ jobs: 2, runs: 1 }, 'Replayed: 2 jobs and 1 run created'],
+  [{ jobs: 0, runs: 0 }, 'Replayed: no jobs or runs created'],
+])('a replay reports what it created: %o', (replay, expected) => {
   expect(formatReplayResult(replay)).toBe(expected);
 });
 

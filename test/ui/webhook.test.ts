@@ -41,7 +41,7 @@ test('a package is requested by a form, and shows the address and secret of its 
     await page.getByRole('button', { name: 'Install' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByRole('button', { name: 'Install' }).click();
-    await dialog.getByRole('heading', { name: 'It is installed and in force.' }).waitFor();
+    await dialog.getByRole('heading', { name: 'Package installed' }).waitFor();
     await dialog.getByText(/^\/hooks\//).waitFor();
     await page.keyboard.press('Escape');
     expect(await audit()).toEqual([]);
@@ -66,19 +66,19 @@ test('a new secret is created and shown once, and the old one is valid for as lo
     const dialog = page.getByRole('dialog');
     const rotate = async (old: string, plan: string): Promise<string> => {
       await page.getByRole('button', { name: 'Rotate the secret' }).click();
-      await page.getByLabel('The secret of now').selectOption(old);
+      await page.getByLabel('Current secret').selectOption(old);
       await dialog.getByText(plan).waitFor();
       await dialog.getByRole('button', { name: 'Rotate the secret' }).click();
       const shown = await dialog.locator('dd code').nth(1).textContent();
       await dialog.getByRole('button', { name: 'I have it' }).click();
       return shown ?? '';
     };
-    const first = await rotate('is not good any more', 'would not be good any more');
-    const second = await rotate('stays good for a day', 'would stay good for a while');
+    const first = await rotate('revoke now', 'would not be good any more');
+    const second = await rotate('keep valid for 1 day', 'would stay good for a while');
     expect(
       await Promise.all([deliver('/hooks/turning', first), deliver('/hooks/turning', second)]),
     ).toEqual([202, 202]);
-    const third = await rotate('is not good any more', 'would not be good any more');
+    const third = await rotate('revoke now', 'would not be good any more');
     expect(
       await Promise.all([deliver('/hooks/turning', second), deliver('/hooks/turning', third)]),
     ).toEqual([401, 202]);
@@ -92,12 +92,12 @@ test('changes of a webhook are described in plain words', async () => {
     const dialog = page.getByRole('dialog');
     await page.getByRole('button', { name: 'Send a test' }).click();
     await dialog.getByRole('button', { name: 'Send a test' }).click();
-    await page.getByText('The sender was answered 202.').waitFor();
+    await page.getByText('Test sent: status 202').waitFor();
     await page.locator('td a[href^="/ui/signals/"]').waitFor();
     await page.getByRole('button', { name: 'Replay' }).click();
     await dialog.getByText('What it starts cannot be undone').waitFor();
     await dialog.getByRole('button', { name: 'Replay' }).click();
-    await page.getByText('Replayed: 1 job began.').waitFor();
+    await page.getByText('Replayed: 1 job created').waitFor();
     await page.getByRole('button', { name: 'Disable' }).click();
     await dialog.getByText('The webhook deploys would be switched off.').waitFor();
   });
@@ -123,7 +123,7 @@ test('an endpoint of the configuration is listed with its deliveries and their o
     await came.getByText('succeeded').waitFor();
     await came.getByRole('button', { name: 'Replay' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Replay' }).click();
-    await page.getByText('Replayed: 1 job began.').waitFor();
+    await page.getByText('Replayed: 1 job created').waitFor();
     expect(await audit()).toEqual([]);
   });
 });

@@ -15,12 +15,12 @@ export function PackagesPage() {
   const packages = useCall('package.list', {}, ['package.', 'directive.']);
   return (
     <>
-      <Head title="Packages" about="plugins, schedules and pipelines that belong together" />
+      <Head title="Packages" about="Plugins, schedules and pipelines that you install as a unit." />
       <Loaded call={packages}>
         {({ packages: rows, problems }) => (
           <>
             {problems.length > 0 && (
-              <Card title="Cannot be used" tone="alarm">
+              <Card title="Invalid packages" tone="alarm">
                 <ul class="plain-list">
                   {problems.map(({ place, message }) => (
                     <li>
@@ -35,7 +35,7 @@ export function PackagesPage() {
             )}
             {rows.length === 0 ? (
               <Empty command="ductile config set package_roots.0=./packages --apply">
-                There is no package. Say where they are:
+                No packages found. Set the directory that contains them:
               </Empty>
             ) : (
               <Table
@@ -100,13 +100,13 @@ export function PackagePage({ route }: { readonly route: Route }) {
             </Head>
             <div class="columns">
               <div>
-                <Card title="What it is">
+                <Card title="Description">
                   <p class="pad">
                     <Text value={item.description} lines />
                   </p>
                 </Card>
                 {!isIn && (
-                  <Card title="Install it">
+                  <Card title="Install">
                     <SchemaForm
                       schema={item.config_schema}
                       word="Install"
@@ -114,7 +114,7 @@ export function PackagePage({ route }: { readonly route: Route }) {
                     />
                   </Card>
                 )}
-                <Card title="What it brings">
+                <Card title="Contents">
                   <ul class="plain-list">
                     {item.provides.map(({ kind, name }) => (
                       <li>
@@ -138,7 +138,7 @@ export function PackagePage({ route }: { readonly route: Route }) {
 
 function PackageFacts({ item }: { readonly item: Output<'package.show'> }) {
   return (
-    <Card title="Facts">
+    <Card title="Details">
       <Facts
         facts={[
           ['Newest', <Text value={item.version} />],
@@ -146,8 +146,8 @@ function PackageFacts({ item }: { readonly item: Output<'package.show'> }) {
           ['Installed', <Maybe value={item.installed} />],
           ['Category', <Text value={item.category} />],
           [
-            'Needs',
-            <Text value={item.requires.map(({ plugin }) => plugin).join(', ') || 'nothing'} />,
+            'Required plugins',
+            <Text value={item.requires.map(({ plugin }) => plugin).join(', ') || 'none'} />,
           ],
           [
             'Hash',
@@ -167,10 +167,10 @@ interface SwitchesProps {
 }
 
 const verbs = {
-  enable: 'It is in force again.',
-  disable: 'It is out of force.',
-  upgrade: 'The newest version is in force.',
-  uninstall: 'It is uninstalled.',
+  enable: 'Package enabled',
+  disable: 'Package disabled',
+  upgrade: 'Package upgraded',
+  uninstall: 'Package uninstalled',
 } as const;
 
 function Switches({ item: { slug, status, installed, version }, reload }: SwitchesProps) {
@@ -212,7 +212,7 @@ function install(slug: string, config: Record<string, unknown>, reload: () => vo
     input: { package: slug, config },
     done() {
       reload();
-      return 'It is installed and in force.';
+      return 'Package installed';
     },
     showOnce: ({ webhooks = [] }) => showSecrets(webhooks),
   });

@@ -53,18 +53,18 @@ function Effects({ signal }: PartProps) {
         <Json value={signal.data} label="the data" />
       </Card>
       {signal.jobs.length > 0 && (
-        <Card title="Jobs that it caused">
-          <JobTable jobs={signal.jobs} label="Jobs that it caused" isShort />
+        <Card title="Jobs caused by this signal">
+          <JobTable jobs={signal.jobs} label="Jobs caused by this signal" isShort />
         </Card>
       )}
       {signal.runs.length > 0 && (
-        <Card title="Runs that it started">
-          <RunTable runs={signal.runs} label="Runs that it started" />
+        <Card title="Runs started by this signal">
+          <RunTable runs={signal.runs} label="Runs started by this signal" />
         </Card>
       )}
       {signal.signals.length > 0 && (
-        <Card title="What came of it next">
-          <SignalTable signals={signal.signals} label="Signals that came of it" />
+        <Card title="Signals caused by this signal">
+          <SignalTable signals={signal.signals} label="Signals caused by this signal" />
         </Card>
       )}
     </div>
@@ -74,7 +74,7 @@ function Effects({ signal }: PartProps) {
 function About({ signal }: PartProps) {
   return (
     <div>
-      <Card title="Facts">
+      <Card title="Details">
         <Facts
           facts={[
             ['Source', <Text value={signal.source} />],
@@ -102,7 +102,7 @@ function About({ signal }: PartProps) {
                   />,
                 ],
             [
-              'Chain',
+              'Correlation',
               <Id
                 id={signal.correlation_id}
                 href={link('signals', { query: { correlation_id: signal.correlation_id } })}
@@ -123,7 +123,7 @@ function About({ signal }: PartProps) {
 
 function replay(id: string, type: string, reload: () => void): void {
   confirmChange({
-    title: `Let this ${type} be handled once more?`,
+    title: `Replay this ${type}?`,
     word: 'Replay',
     name: 'signal.replay',
     input: { id },

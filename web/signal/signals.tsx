@@ -13,7 +13,7 @@ const ROWS = 50;
 
 const views = [
   ['', 'Signals'],
-  ['stream', 'Everything, live'],
+  ['stream', 'Live events'],
 ] as const;
 
 export function SignalsPage({ route }: { readonly route: Route }) {
@@ -24,12 +24,12 @@ export function SignalsPage({ route }: { readonly route: Route }) {
         title="Signals"
         about={
           isStream
-            ? 'and whatever else happens, while this page is open'
-            : 'what happened, the newest first'
+            ? 'Signals and other events while this page is open, newest first.'
+            : 'Recorded events, newest first.'
         }
       />
       <div class="filters">
-        <Choice route={route} name="view" label="What is shown" options={views} />
+        <Choice route={route} name="view" label="View" options={views} />
         <Typed route={route} name="type" label="Type, such as order.paid" />
         {!isStream && <Typed route={route} name="source" label="Source" />}
         {!isStream && <Typed route={route} name="subject" label="Subject" />}
@@ -58,7 +58,7 @@ function List({ route }: { readonly route: Route }) {
         <>
           {rows.length === 0 ? (
             <Empty command="ductile signal emit order.paid --source shop">
-              No signal fits. Emit one:
+              No signals found. Emit one:
             </Empty>
           ) : (
             <SignalTable signals={rows} label="Signals" />
@@ -140,11 +140,11 @@ function Stream({ type }: { readonly type: string }) {
     <>
       <div class="filters">
         <button type="button" aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>
-          {isPaused ? 'Go on' : 'Pause'}
+          {isPaused ? 'Resume' : 'Pause'}
         </button>
       </div>
       {events.length === 0 ? (
-        <Empty>{isPaused ? 'Paused.' : 'Waiting for something to happen…'}</Empty>
+        <Empty>{isPaused ? 'Paused.' : 'Waiting for events…'}</Empty>
       ) : (
         <Table
           label="Events"

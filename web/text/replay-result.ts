@@ -5,7 +5,7 @@ interface ReplayResult {
 
 export function formatReplayResult({ jobs, runs }: ReplayResult): string {
   const parts = [plural(jobs, 'job'), plural(runs, 'run')].filter((part) => part !== undefined);
-  return `Replayed: ${parts.join(' and ') || 'nothing'} began.`;
+  return `Replayed: ${parts.join(' and ') || 'no jobs or runs'} created`;
 }
 
 function plural(many: number, one: string): string | undefined {

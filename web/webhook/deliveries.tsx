@@ -49,7 +49,7 @@ export function Deliveries({ route, of, tryIt }: DeliveriesProps) {
           <>
             {rows.length === 0 ? (
               <Empty {...(tryIt === undefined ? {} : { command: tryIt })}>
-                Nothing was delivered.
+                {tryIt === undefined ? 'No deliveries.' : 'No deliveries. Send a test:'}
               </Empty>
             ) : (
               <Table
@@ -70,7 +70,7 @@ export function Deliveries({ route, of, tryIt }: DeliveriesProps) {
 function columns(reload: () => void): readonly Column<Delivery>[] {
   return [
     {
-      title: 'Came to',
+      title: 'Outcome',
       kind: 'grow',
       cell: ({ verdict, status, reason, signal_id }) => {
         const state = <Status value={stateOf(verdict, status)} />;
@@ -87,9 +87,14 @@ function columns(reload: () => void): readonly Column<Delivery>[] {
         );
       },
     },
-    { title: 'From', from: 'middle', cell: ({ source }) => <Text value={source} /> },
+    { title: 'Source', from: 'middle', cell: ({ source }) => <Text value={source} /> },
     { title: 'Size', from: 'middle', kind: 'number', cell: ({ body_bytes }) => bytes(body_bytes) },
-    { title: 'Again', from: 'wide', kind: 'number', cell: ({ duplicates }) => count(duplicates) },
+    {
+      title: 'Duplicates',
+      from: 'wide',
+      kind: 'number',
+      cell: ({ duplicates }) => count(duplicates),
+    },
     { title: 'Received', kind: 'number', cell: ({ received_at }) => <Time at={received_at} /> },
     {
       title: '',
@@ -106,7 +111,7 @@ function columns(reload: () => void): readonly Column<Delivery>[] {
 
 function replay(deliveryId: string, reload: () => void): void {
   confirmChange({
-    title: 'Let this delivery be handled once more?',
+    title: 'Replay this delivery?',
     word: 'Replay',
     name: 'webhook.replay',
     input: { delivery_id: deliveryId },

@@ -25,7 +25,7 @@ export function Endpoints() {
   const { endpoints = [] } = found.data ?? {};
   if (endpoints.length === 0) return null;
   return (
-    <Card title="In the configuration">
+    <Card title="Endpoints in the configuration">
       <Table
         label="Endpoints"
         rows={endpoints}
@@ -48,17 +48,17 @@ const columns: readonly Column<Endpoint>[] = [
     cell: (row) => <Named href={hrefOf(row)} value={row.path} error={null} />,
   },
   {
-    title: 'Starts',
+    title: 'Target',
     from: 'middle',
     cell: ({ plugin, command }) => <Line value={`${plugin} ${command}`} />,
   },
   {
-    title: 'Came to',
+    title: 'Last outcome',
     cell: ({ last_status }) =>
       last_status !== null && <Status value={stateOf('accepted', last_status)} />,
   },
   {
-    title: 'Last',
+    title: 'Last triggered',
     kind: 'number',
     cell: ({ last_triggered_at }) => <Time at={last_triggered_at} none="never" />,
   },
@@ -77,10 +77,10 @@ export function EndpointPage({ route, path }: EndpointProps) {
         const row = endpoints.find((endpoint) => endpoint.path === path);
         return (
           <>
-            <Head title={<Text value={path} />} about="an endpoint of the configuration" />
+            <Head title={<Text value={path} />} about="Endpoint in the configuration." />
             <div class="columns">
               <Deliveries route={route} of={path} />
-              <Card title="Facts">{row === undefined ? <Gone /> : <About row={row} />}</Card>
+              <Card title="Details">{row === undefined ? <Gone /> : <About row={row} />}</Card>
             </div>
           </>
         );
@@ -90,19 +90,19 @@ export function EndpointPage({ route, path }: EndpointProps) {
 }
 
 function Gone() {
-  return <Empty>The configuration has it no more.</Empty>;
+  return <Empty>This endpoint is no longer in the configuration.</Empty>;
 }
 
 function About({ row }: { readonly row: Endpoint }) {
   return (
     <Facts
       facts={[
-        ['Starts', <Text value={`${row.plugin} ${row.command}`} />],
-        ['Address', <Maybe value={row.url} />],
-        ['Proof', <Text value={row.signature_header} />],
+        ['Target', <Text value={`${row.plugin} ${row.command}`} />],
+        ['URL', <Maybe value={row.url} />],
+        ['Signature header', <Text value={row.signature_header} />],
         ['Secret', <Text value={row.secret_ref} />],
-        ['Largest body', bytes(row.max_body_bytes)],
-        ['Last', <Time at={row.last_triggered_at} none="never" />],
+        ['Maximum body', bytes(row.max_body_bytes)],
+        ['Last triggered', <Time at={row.last_triggered_at} none="never" />],
       ]}
     />
   );

@@ -9,8 +9,8 @@ export function showSecrets(webhooks: readonly WebhookSecret[]): OneTimeValues |
   const hasSecret = webhooks.some(({ secret }) => secret !== null);
   return {
     about: hasSecret
-      ? 'A secret is shown this once: copy it now, and give it to the sender.'
-      : 'This is where its sender delivers to.',
+      ? 'A secret is shown only once. Copy it now and give it to the sender.'
+      : 'Give each address to its sender.',
     values: webhooks.flatMap(({ id, path, secret }) => [
       [`address of ${id}`, path] as const,
       ...(secret === null ? [] : [[`secret of ${id}`, secret] as const]),

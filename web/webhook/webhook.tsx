@@ -56,18 +56,18 @@ function WebhookDetails({ route }: PageProps) {
           <Why kind="webhook" id={id} />
           <div class="columns">
             <Deliveries route={route} of={id} tryIt={`ductile webhook test ${id}`} />
-            <Card title="Facts">
+            <Card title="Details">
               <Facts
                 facts={[
-                  ['About', <Maybe value={row.description} />],
-                  ['Starts', <Text value={targetOf(row)} />],
-                  ['Proof', <Text value={row.auth_mode} />],
-                  ['Secret', row.has_own_secret ? 'its own' : 'the global token'],
-                  ['Taken', count(row.trigger_count)],
-                  ['Last', <Time at={row.last_triggered_at} none="never" />],
+                  ['Description', <Maybe value={row.description} />],
+                  ['Target', <Text value={targetOf(row)} />],
+                  ['Authentication', <Text value={row.auth_mode} />],
+                  ['Secret', row.has_own_secret ? 'own secret' : 'global token'],
+                  ['Accepted', count(row.trigger_count)],
+                  ['Last triggered', <Time at={row.last_triggered_at} none="never" />],
                   ['Last error', <Maybe value={row.last_error} />],
                   [
-                    'Made by',
+                    'Created by',
                     <>
                       <Text value={row.created_by} /> <Time at={row.created_at} />
                     </>,
@@ -84,13 +84,13 @@ function WebhookDetails({ route }: PageProps) {
 
 function test(id: string, reload: () => void): void {
   confirmChange({
-    title: `Deliver something to ${id}, as its sender would?`,
+    title: `Send a test delivery to ${id}?`,
     word: 'Send a test',
     name: 'webhook.test',
     input: { id },
     done({ status }) {
       reload();
-      return `The sender was answered ${status}.`;
+      return `Test sent: status ${status}`;
     },
   });
 }
@@ -103,29 +103,29 @@ function toggleWebhook({ id, enabled }: Output<'webhook.show'>, reload: () => vo
     input: { id, enabled: !enabled },
     done() {
       reload();
-      return enabled ? 'It takes nothing any more.' : 'It takes deliveries again.';
+      return enabled ? 'Webhook disabled' : 'Webhook enabled';
     },
   });
 }
 
 function rotate({ id, path }: Output<'webhook.show'>, reload: () => void): void {
   confirmChange({
-    title: `Make another secret for ${id}?`,
+    title: `Rotate the secret of ${id}?`,
     word: 'Rotate the secret',
     name: 'webhook.rotate',
     input: { id },
     choice: {
-      label: 'The secret of now',
+      label: 'Current secret',
       options: [
-        ['is not good any more', {}],
-        ['stays good for an hour', { keep_old: '1h' }],
-        ['stays good for a day', { keep_old: '1d' }],
-        ['stays good for a week', { keep_old: '7d' }],
+        ['revoke now', {}],
+        ['keep valid for 1 hour', { keep_old: '1h' }],
+        ['keep valid for 1 day', { keep_old: '1d' }],
+        ['keep valid for 7 days', { keep_old: '7d' }],
       ],
     },
     done() {
       reload();
-      return 'It has another secret.';
+      return 'Secret rotated';
     },
     showOnce: ({ secret }) => showSecrets([{ id, path, secret }]),
   });

@@ -16,12 +16,16 @@ export function WebhooksPage() {
   const result = useCall('webhook.list', {}, ['']);
   return (
     <>
-      <Head title="Webhooks" about="entrances for others, each with a proof of its own" />
+      <Head
+        title="Webhooks"
+        about="HTTP endpoints that start work when another system calls them."
+      />
       <Loaded call={result}>
         {({ webhooks }) =>
           webhooks.length === 0 ? (
             <Empty command="ductile webhook add deploys --title Deploys --plugin echo">
-              There is no webhook. Make one:
+              A webhook starts work when another system calls it. There is no webhook yet. Create
+              one:
             </Empty>
           ) : (
             <Table
@@ -48,22 +52,22 @@ const columns: readonly Column<Webhook>[] = [
     ),
   },
   { title: 'Status', cell: ({ enabled }) => <Status value={enabled ? 'enabled' : 'disabled'} /> },
-  { title: 'Starts', from: 'middle', cell: (webhook) => <Line value={targetOf(webhook)} /> },
-  { title: 'Proof', from: 'wide', cell: ({ auth_mode }) => <Text value={auth_mode} /> },
+  { title: 'Target', from: 'middle', cell: (webhook) => <Line value={targetOf(webhook)} /> },
+  { title: 'Authentication', from: 'wide', cell: ({ auth_mode }) => <Text value={auth_mode} /> },
   {
-    title: 'Taken',
+    title: 'Accepted',
     from: 'middle',
     kind: 'number',
     cell: ({ trigger_count }) => count(trigger_count),
   },
   {
-    title: 'Came to',
+    title: 'Last outcome',
     from: 'middle',
     cell: ({ last_status }) =>
       last_status !== null && <Status value={stateOf('accepted', last_status)} />,
   },
   {
-    title: 'Last',
+    title: 'Last triggered',
     kind: 'number',
     cell: ({ last_triggered_at }) => <Time at={last_triggered_at} none="never" />,
   },
