@@ -329,7 +329,7 @@ describe('acting shows the plan first', () => {
       await page.getByLabel('workers').fill('3');
       await page.getByRole('button', { name: 'Set limits' }).click();
       await page.getByRole('dialog').getByRole('button', { name: 'Set limits' }).click();
-      await page.getByText('The limits are in force.').waitFor();
+      await page.getByText('Limits set').waitFor();
       await page.getByRole('link', { name: 'tenant.limit tenant:acme' }).waitFor();
       expect((await place.api.ask('/tenants/acme')).body['limits']).toMatchObject({ workers: 3 });
     }));

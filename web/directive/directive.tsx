@@ -78,11 +78,11 @@ function Content({ directive }: { readonly directive: Story }) {
 
 function DirectiveFacts({ directive }: { readonly directive: Story }) {
   return (
-    <Card title="Facts">
+    <Card title="Details">
       <Facts
         facts={[
           [
-            'Asked by',
+            'Requested by',
             <>
               <Text value={directive.actor} /> <Maybe value={directive.actor_role} />
             </>,
@@ -111,7 +111,7 @@ function DirectiveFacts({ directive }: { readonly directive: Story }) {
             </code>,
           ],
           [
-            'Key',
+            'Idempotency key',
             <code class="id wrap">
               <Text value={directive.idempotency_key} />
             </code>,
@@ -140,7 +140,7 @@ function Acts({
       input: { id },
       done() {
         reload();
-        return isYes ? 'Approved.' : 'Cancelled.';
+        return isYes ? 'Directive approved' : 'Directive cancelled';
       },
     });
   return (

@@ -33,7 +33,7 @@ export function DirectivesPage({ route }: { readonly route: Route }) {
   );
   return (
     <>
-      <Head title="Directives" about="what was changed, by whom and how it ended" />
+      <Head title="Directives" about="Requested changes, with their actor and status." />
       <div class="filters">
         <Choice route={route} name="status" label="Status" options={states} />
         <Typed route={route} name="type" label="Type" />
@@ -45,7 +45,7 @@ export function DirectivesPage({ route }: { readonly route: Route }) {
           <>
             {rows.length === 0 ? (
               <Empty>
-                {status === 'awaiting' ? 'Nothing waits for approval.' : 'No directive fits.'}
+                {status === 'awaiting' ? 'Nothing waits for approval.' : 'No directives found.'}
               </Empty>
             ) : (
               <DirectiveTable directives={rows} label="Directives" />

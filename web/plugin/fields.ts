@@ -105,7 +105,7 @@ function formOf(property: Schema, choices: readonly unknown[]): string {
   const { type } = property;
   if (kindOf('', property, choices) !== 'json') return '';
   if (type === 'array') return 'a JSON array: ["one", "two"]';
-  return type === 'object' ? 'a JSON object: {"name": "value"}' : 'JSON: a text stands in "quotes"';
+  return type === 'object' ? 'a JSON object: {"name": "value"}' : 'JSON: put text in "quotes"';
 }
 
 function initialOf(value: unknown): string {

@@ -16,12 +16,12 @@ export function PluginsPage() {
   const plugins = useCall('plugin.list', {}, ['directive.']);
   return (
     <>
-      <Head title="Plugins" about="the programs that do the work" />
+      <Head title="Plugins" about="Programs that jobs run." />
       <Loaded call={plugins}>
         {({ plugins: rows, problems = [], dormant = {}, disabled = [] }) => (
           <>
             {problems.length > 0 && (
-              <Card title="Did not load" tone="alarm">
+              <Card title="Failed to load" tone="alarm">
                 <ul class="plain-list">
                   {problems.map(({ plugin, message, hint }) => (
                     <li>
@@ -40,7 +40,9 @@ export function PluginsPage() {
               </Card>
             )}
             {rows.length === 0 ? (
-              <Empty command="ductile plugin new hello">There is no plugin. Write one:</Empty>
+              <Empty command="ductile plugin new hello">
+                A plugin is a program that jobs run. There is no plugin yet. Create one:
+              </Empty>
             ) : (
               <Table
                 label="Plugins"
@@ -112,7 +114,7 @@ const columns: readonly Column<Plugin>[] = [
     cell: ({ commands }) => <Line value={commands.join(', ')} />,
   },
   { title: 'Version', from: 'middle', cell: ({ version }) => <Text value={version} /> },
-  { title: 'At once', from: 'wide', kind: 'number', cell: ({ parallelism }) => parallelism },
+  { title: 'Parallelism', from: 'wide', kind: 'number', cell: ({ parallelism }) => parallelism },
 ];
 
 /** Page of a plugin, with a form for each of its commands. */
@@ -130,14 +132,14 @@ export function PluginPage({ route }: { readonly route: Route }) {
             about={description === '' ? undefined : <Maybe value={description} />}
           >
             <a class="button" href={link('jobs', { query: { plugin: name } })}>
-              Its jobs
+              Show jobs
             </a>
             {own?.enabled !== undefined && (
               <button
                 type="button"
                 onClick={() => togglePlugin(name, own.enabled === true, all.reload)}
               >
-                {own.enabled ? 'Switch off' : 'Switch on'}
+                {own.enabled ? 'Disable' : 'Enable'}
               </button>
             )}
           </Head>
@@ -148,7 +150,7 @@ export function PluginPage({ route }: { readonly route: Route }) {
                   key={command.name}
                   title={<Text value={command.name} />}
                   aside={
-                    <span class="soft">{command.type === 'read' ? 'only reads' : 'writes'}</span>
+                    <span class="soft">{command.type === 'read' ? 'read-only' : 'writes'}</span>
                   }
                 >
                   {command.description !== null && (
@@ -164,13 +166,13 @@ export function PluginPage({ route }: { readonly route: Route }) {
                 </Card>
               ))}
             </div>
-            <Card title="Facts">
+            <Card title="Details">
               <Facts
                 facts={[
                   ['Version', <Text value={version} />],
                   uses === null ? undefined : ['Uses', <Text value={uses} />],
                   ['Protocol', protocol],
-                  ['At once', parallelism],
+                  ['Parallelism', parallelism],
                   own === undefined ? undefined : ['Health', <Maybe value={own.health} />],
                 ]}
               />
@@ -190,20 +192,20 @@ function run(plugin: string, command: string, payload: Record<string, unknown>):
     input: { plugin, command, payload, async: true },
     done({ job_id }) {
       navigate(link('jobs', { id: job_id }));
-      return 'The job is queued.';
+      return 'Job queued';
     },
   });
 }
 
 function togglePlugin(plugin: string, isOn: boolean, reload: () => void): void {
   confirmChange({
-    title: isOn ? `Switch ${plugin} off?` : `Switch ${plugin} on?`,
-    word: isOn ? 'Switch off' : 'Switch on',
+    title: isOn ? `Disable ${plugin}?` : `Enable ${plugin}?`,
+    word: isOn ? 'Disable' : 'Enable',
     name: isOn ? 'plugin.disable' : 'plugin.enable',
     input: { plugin },
     done() {
       reload();
-      return isOn ? 'It starts nothing any more.' : 'It works again.';
+      return isOn ? 'Plugin disabled' : 'Plugin enabled';
     },
   });
 }

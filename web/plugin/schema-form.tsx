@@ -69,7 +69,7 @@ export function SchemaForm({ schema, word, submit }: SchemaFormProps) {
         <button class="main">{word}</button>
         {fields.length > 0 && (
           <button type="button" class="quiet" onClick={toggleView}>
-            {json === undefined ? 'As JSON' : 'As a form'}
+            {json === undefined ? 'Edit as JSON' : 'Edit as form'}
           </button>
         )}
       </div>

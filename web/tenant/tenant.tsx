@@ -38,7 +38,7 @@ export function TenantPage({ route }: { readonly route: Route }) {
           <div class="columns">
             <div>
               <Changes slug={row.slug} />
-              <Card title="What it may use">
+              <Card title="Limits">
                 <SchemaForm
                   key={row.updated_at}
                   schema={schemaOf(row.limits)}
@@ -61,15 +61,15 @@ function Changes({ slug }: { readonly slug: string }) {
   ]);
   return (
     <Card
-      title="What was done about it"
-      aside={<a href={link('directives', { query: { target: `tenant:${slug}` } })}>All</a>}
+      title="Changes"
+      aside={<a href={link('directives', { query: { target: `tenant:${slug}` } })}>All changes</a>}
     >
       <Loaded call={changes}>
         {({ directives }) =>
           directives.length === 0 ? (
-            <Empty>Nothing.</Empty>
+            <Empty>No changes are recorded.</Empty>
           ) : (
-            <DirectiveTable directives={directives} label="What was done about it" isShort />
+            <DirectiveTable directives={directives} label="Changes" isShort />
           )
         }
       </Loaded>
@@ -79,19 +79,21 @@ function Changes({ slug }: { readonly slug: string }) {
 
 function TenantFacts({ row }: { readonly row: Tenant }) {
   return (
-    <Card title="Facts">
+    <Card title="Details">
       <Facts
         facts={[
-          ['Ledger', row.awake ? 'open here' : 'closed until there is work'],
-          ['Work due', <Time at={row.due_at} none="nothing" />],
-          ['Schema', <Text value={String(row.schema_version ?? 'not made yet')} />],
-          ['Made by', <Text value={row.created_by} />],
-          ['Made', <Time at={row.created_at} />],
+          ['Database', row.awake ? 'open in this process' : 'closed until there is work'],
+          ['Next work', <Time at={row.due_at} none="none" />],
+          ['Schema', <Text value={String(row.schema_version ?? 'not created yet')} />],
+          ['Created by', <Text value={row.created_by} />],
+          ['Created', <Time at={row.created_at} />],
           ['Changed', <Time at={row.updated_at} />],
         ]}
       />
       <div class="pad">
-        <p class="soft small">Its own jobs are seen by who signs in with a token of it:</p>
+        <p class="soft small">
+          To see the tenant's jobs, sign in with a token of the tenant. Create one:
+        </p>
         <Command text={`ductile tenant token ${row.slug} ann --role admin`} />
       </div>
     </Card>
@@ -99,10 +101,10 @@ function TenantFacts({ row }: { readonly row: Tenant }) {
 }
 
 const abouts: Readonly<Record<keyof Tenant['limits'], string>> = {
-  workers: 'jobs that it may run at once; empty for no limit',
-  queue_length: 'jobs that it may have queued',
-  signals_per_minute: 'signals that it may report in a minute',
-  storage_bytes: 'bytes that its ledger may take',
+  workers: 'maximum number of running jobs; empty for no limit',
+  queue_length: 'maximum number of queued jobs; empty for no limit',
+  signals_per_minute: 'maximum number of signals per minute; empty for no limit',
+  storage_bytes: 'maximum size of the database in bytes; empty for no limit',
 };
 
 type Limit = keyof Tenant['limits'];
@@ -128,13 +130,13 @@ function setLimits(
     return [name, typeof value === 'number' ? value : null] as const;
   });
   confirmChange({
-    title: `Change what ${slug} may use?`,
+    title: `Set the limits of ${slug}?`,
     word: 'Set limits',
     name: 'tenant.limit',
     input: { slug, ...Object.fromEntries(entries) },
     done() {
       reload();
-      return 'The limits are in force.';
+      return 'Limits set';
     },
   });
 }

@@ -13,12 +13,12 @@ export function TenantsPage() {
   const tenants = useCall('tenant.list', {}, ['tenant.', 'directive.']);
   return (
     <>
-      <Head title="Tenants" about="each with a ledger of its own" />
+      <Head title="Tenants" about="Each tenant has its own database." />
       <Loaded call={tenants}>
         {({ tenants: rows }) =>
           rows.length === 0 ? (
             <Empty command="ductile tenant create acme">
-              There is no tenant besides you. Make one:
+              A tenant has its own database, jobs and tokens. There is no tenant yet. Create one:
             </Empty>
           ) : (
             <Table
@@ -50,10 +50,15 @@ function columns(reload: () => void): readonly Column<Tenant>[] {
       ),
     },
     { title: 'Status', cell: ({ status }) => <Status value={status} /> },
-    { title: 'Open', from: 'middle', cell: ({ awake }) => (awake ? 'here' : '–') },
+    { title: 'Database', from: 'middle', cell: ({ awake }) => (awake ? 'open' : '–') },
     { title: 'Limits', from: 'middle', cell: ({ limits }) => <Text value={limitsText(limits)} /> },
-    { title: 'Due', from: 'wide', kind: 'number', cell: ({ due_at }) => <Time at={due_at} /> },
-    { title: 'Made', kind: 'number', cell: ({ created_at }) => <Time at={created_at} /> },
+    {
+      title: 'Next work',
+      from: 'wide',
+      kind: 'number',
+      cell: ({ due_at }) => <Time at={due_at} />,
+    },
+    { title: 'Created', kind: 'number', cell: ({ created_at }) => <Time at={created_at} /> },
     {
       title: '',
       kind: 'act',

@@ -11,7 +11,7 @@ export function toggleTenant({ slug, status }: Tenant, reload: () => void): void
     input: { slug },
     done() {
       reload();
-      return isSuspended ? 'Its work goes on.' : 'Nothing of it is started any more.';
+      return isSuspended ? 'Tenant resumed' : 'Tenant suspended';
     },
   });
 }
