@@ -10,31 +10,35 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 
 const windowField = duration({ minMs: 1000, maxMs: 366 * DAY_MS })
   .default(DAY_MS)
-  .describe('how far to look back');
+  .describe('how far to look back (default: 1d)');
 
 export const analyticsSummary = defineOperation({
   name: 'analytics.summary',
-  summary: 'Count directives, signals and how attempts ended, for each command of each plugin.',
+  summary: 'Count attempts for each command, directives and signals in a window of time.',
   effect: 'read',
   scope: 'jobs:status:ro',
   needs: 'ledger',
   input: z.strictObject({ window: windowField }),
   output: z.object({
     window: z.string(),
-    stats: z.record(z.string(), z.int()).describe('attempts by how they ended'),
-    as_of: z.string().describe('when these figures were read'),
-    truncated: z.boolean().describe('there were more attempts; only the latest are counted'),
+    stats: z.record(z.string(), z.int()).describe('number of attempts by status'),
+    as_of: z.string().describe('time at which these figures were read'),
+    truncated: z
+      .boolean()
+      .describe('true if there were more attempts; only the latest are counted'),
     directives: z
       .object({ requested: z.int(), completed: z.int(), failed: z.int(), cancelled: z.int() })
-      .describe('those that were asked for, and those that ended, in that time'),
-    signals_emitted: z.int().describe('at most as many as attempts are counted'),
+      .describe('directives that were requested, and that ended, in the window'),
+    signals_emitted: z
+      .int()
+      .describe('signals in the window, counted up to the same limit as attempts'),
     commands: z.array(
       z.object({
         plugin: z.string(),
         command: z.string(),
         attempts: z.int(),
         succeeded: z.int(),
-        failed: z.int().describe('also those that timed out or crashed'),
+        failed: z.int().describe('attempts that failed, timed out or crashed'),
         mean_run_ms: z.number().nullable(),
         max_run_ms: z.number().nullable(),
         mean_queue_ms: z.number().nullable(),
@@ -57,7 +61,7 @@ export const analyticsSummary = defineOperation({
         ['MAX MS', 'max_run_ms'],
         ['WAITED MS', 'mean_queue_ms'],
       ],
-      empty: 'Nothing has run in that time.',
+      empty: 'No attempts ended in this window.',
     },
   },
   async run({ engine: { ledger } }, { window }) {
@@ -126,14 +130,14 @@ function showTotals({ plugin, command, attempts, succeeded, failed, ran, ...sums
 
 export const analyticsQueue = defineOperation({
   name: 'analytics.queue',
-  summary: 'Show how much waits and runs, as a whole and for each plugin.',
+  summary: 'Count the ready, delayed and running jobs, in total and for each plugin.',
   effect: 'read',
   scope: 'jobs:status:ro',
   needs: 'ledger',
   input: z.strictObject({}),
   output: queueShape.extend({
-    depth: z.int().describe('queued and running'),
-    dead: z.int().describe('jobs that ended so within the last day'),
+    depth: z.int().describe('number of queued and running jobs'),
+    dead: z.int().describe('number of jobs that ended as dead within the last day'),
     lanes: z.array(
       z.object({
         plugin: z.string(),
@@ -156,7 +160,7 @@ export const analyticsQueue = defineOperation({
         ['DELAYED', 'delayed'],
         ['RUNNING', 'running'],
       ],
-      empty: 'Nothing waits and nothing runs.',
+      empty: 'No jobs are queued or running.',
     },
   },
   async run({ engine: { ledger } }) {

@@ -141,7 +141,8 @@ function findAbsent({ plugins }: Config, { disabled, found }: Catalog): Problem[
     if (settings.uses !== undefined && plugins[settings.uses] !== undefined) return [];
     const message = 'is disabled, and no plugin of that name was found';
     const close = nearest(name, [...found]);
-    const hint = close === undefined ? 'Remove it, or see plugin_roots.' : `Did you mean ${close}?`;
+    const hint =
+      close === undefined ? 'Remove it, or check plugin_roots.' : `Did you mean ${close}?`;
     return [makeProblem(settings.place, keyText(['plugins', name]), message, hint)];
   });
 }
@@ -164,8 +165,8 @@ function checkSchedules(name: string, config: Config, catalog: Catalog, nowMs: n
     if (timing.mode === 'at' && timing.atMs < nowMs) {
       return found(
         'warning',
-        `(${id}) is for a moment that is over`,
-        'Remove it, or set a new one.',
+        `(${id}) is for a time in the past`,
+        'Remove it, or set a new time.',
       );
     }
     if (isAlwaysQuiet(makeTimedSchedule(name, schedule, config.service), nowMs)) {

@@ -68,11 +68,11 @@ export const fileConditions = {
   security: 'A setting exposes the service, a token or a plugin.',
   plugins: 'A plugin cannot be loaded, is not set up, or has a mistake in its manifest.',
   packages: 'A package in the package roots cannot be installed.',
-  routes: 'A route is invalid, leads nowhere, or leads in a circle.',
+  routes: 'A route is invalid, leads nowhere, or is part of a loop.',
   pipelines: 'A pipeline is invalid or uses something that is missing.',
   schedules: 'A schedule is invalid or never fires.',
   webhooks: 'An endpoint is invalid, or its secret is missing.',
-  state: 'The ledger cannot be opened, or other users can read it.',
+  state: 'The database cannot be opened, or other users can read it.',
 } as const satisfies Partial<Record<FindingCategory, string>>;
 
 export type FileCategory = keyof typeof fileConditions;
@@ -80,7 +80,7 @@ export type FileCategory = keyof typeof fileConditions;
 /** Returns the remedy of a finding in the files that names no other. */
 export function describeFileFix(category: FileCategory): string {
   if (category === 'plugins')
-    return 'Correct the plugin, then look at it with `ductile plugin list`.';
+    return 'Correct the plugin, then run `ductile plugin list`.';
   return 'Correct it, then run `ductile config check`.';
 }
 

@@ -3,28 +3,28 @@ import type { Finding } from '../config/findings.ts';
 import { findingId, impactRank, type LiveFinding, severities } from './finding.ts';
 
 export const findingShape = z.object({
-  id: z.string().describe('the kind and the key of the finding; `why` accepts it'),
-  kind: z.string().describe('a stable name of the rule, such as job_dead'),
+  id: z.string().describe('kind and key of the finding; `why` accepts it'),
+  kind: z.string().describe('stable name of the rule, such as job_dead'),
   severity: z.enum(severities),
   category: z.string(),
   place: z.string().describe('file, line and column, the file alone, or the id of the finding'),
   key: z.string(),
   message: z.string(),
-  fix: z.string().describe('what to do about it'),
-  evidence: z.string().nullable().describe('what on record proves it, or the location in a file'),
-  commands: z.array(z.string()).describe('commands that resolve it, the best first'),
-  why: z.string().nullable().describe('an argument for `why` that explains it'),
+  fix: z.string().describe('remedy, as a sentence'),
+  evidence: z.string().nullable().describe('records that prove it, or the location in a file'),
+  commands: z.array(z.string()).describe('commands that resolve it, best first'),
+  why: z.string().nullable().describe('argument for `why` that explains it'),
   since: z.string().nullable(),
-  count: z.int().describe('how many objects it covers'),
-  detail: z.unknown().describe('ids and figures for programs; null where there are none'),
+  count: z.int().describe('number of objects that it covers'),
+  detail: z.unknown().describe('ids and figures for programs; null if there are none'),
 });
 
 /** The output of both `config check` and `system doctor`. */
 export const findingsShape = z.object({
-  valid: z.boolean().describe('whether there are no errors'),
+  valid: z.boolean().describe('true if there are no errors'),
   errors: z.int(),
   warnings: z.int(),
-  infos: z.int().describe('findings after which nothing has to be done'),
+  infos: z.int().describe('number of findings that need no action'),
   findings: z.array(findingShape).describe('errors first, then what stops most'),
 });
 

@@ -96,7 +96,8 @@ export function makeIncidentWatcher(
 }
 
 const BREAK_CIRCLE =
-  'Break the circle of routes that the evidence names, as its own finding says. Then acknowledge this one.';
+  'Break the loop of routes in the evidence. The finding of the loop has the command. ' +
+  'Then acknowledge this one.';
 
 /** Adds the circle of routes to the incident of a chain that became too long. */
 function addCircle(draft: IncidentDraft, { config, routes, catalog }: Generation): IncidentDraft {

@@ -10,7 +10,7 @@ import { acknowledgeableKinds } from './findings/all.ts';
 /** It changes nothing but its own record, which `readAcknowledged` reads. */
 export const acknowledgeIncidentDirective = defineDirective({
   type: ACKNOWLEDGE,
-  summary: 'Stop reporting the dead jobs or halted runs of an incident that ended before now.',
+  summary: 'Acknowledge an incident or a finding. Ductile reports only new occurrences after that.',
   scope: 'incidents:rw',
   isRepeatable: true,
   params: z.strictObject({
@@ -25,8 +25,8 @@ export const acknowledgeIncidentDirective = defineDirective({
   plan(_context, { finding }) {
     requireAcknowledgeable(finding);
     return [
-      `${finding} would be acknowledged: jobs and runs that ended before now are no longer reported.`,
-      'New ones are reported again.',
+      `${finding} will be acknowledged. Occurrences up to now will no longer be reported.`,
+      'New ones will be reported again.',
     ];
   },
   execute: (_context, { finding }) => Promise.resolve({ finding }),
@@ -38,16 +38,18 @@ export const acknowledgeIncidentDirective = defineDirective({
         .string()
         .min(4)
         .max(limits.findingIdCharsMax)
-        .describe('the id of an incident or its beginning, or of a finding: job_dead:mail/handle'),
+        .describe(
+          'id of an incident or the start of it, or id of a finding such as job_dead:mail/handle',
+        ),
       reason: z
         .string()
         .min(1)
         .max(limits.decisionReasonCharsMax)
         .optional()
-        .describe('for the record'),
+        .describe('reason to record with the acknowledgement'),
     }),
     output: z.object({
-      finding: z.string().describe('the kind and the key of what is no longer reported'),
+      finding: z.string().describe('kind and key of the acknowledged finding'),
       directive_id: directiveIdField,
     }),
     errors: ['INCIDENT_NOT_FOUND', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],

@@ -16,31 +16,31 @@ const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 const incidentShape = z.object({
   incident_id: z.string(),
   kind: z.enum(incidentKinds),
-  key: z.string().describe('what it is about, such as mail/handle'),
+  key: z.string().describe('object of the incident, such as mail/handle'),
   status: z.enum(['open', 'closed']),
   message: z.string(),
   opened_at: time,
   last_seen_at: time,
   closed_at: time.nullable(),
-  count: z.int().describe('how often it was seen'),
+  count: z.int().describe('number of times it was seen'),
   detail: z.unknown(),
 });
 
 export const listIncidentsOperation = defineOperation({
   name: 'incident.list',
-  summary: 'List incidents, newest first: what the service noticed, since when and until when.',
+  summary: 'List incidents, newest first. An incident is a problem that the service detected.',
   effect: 'read',
   needs: 'ledger',
   scope: 'incidents:ro',
   input: z.strictObject({
     kind: z.enum(incidentKinds).optional().describe('only this kind'),
-    all: z.boolean().default(false).describe('also those that are over'),
+    all: z.boolean().default(false).describe('include closed incidents'),
     limit: limitField,
     cursor: cursorField.optional(),
   }),
   output: z.object({
     incidents: z.array(incidentShape),
-    next_cursor: z.string().nullable().describe('of the next page; null at the end'),
+    next_cursor: z.string().nullable().describe('cursor of the next page; null at the end'),
   }),
   errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/incidents' },
@@ -84,7 +84,7 @@ export const listIncidentsOperation = defineOperation({
 
 export const showIncidentOperation = defineOperation({
   name: 'incident.show',
-  summary: 'Show one incident, and what was told of it.',
+  summary: 'Show an incident and its signals.',
   effect: 'read',
   needs: 'ledger',
   scope: 'incidents:ro',
@@ -96,10 +96,10 @@ export const showIncidentOperation = defineOperation({
         /^[0-9a-f-]{4,36}$/,
         'must be the id of an incident, or at least its first 4 characters',
       )
-      .describe('the id of an incident, or its beginning'),
+      .describe('id of an incident, or the start of it'),
   }),
   output: incidentShape.extend({
-    signals: z.array(signalShape).describe('incident.opened and incident.closed'),
+    signals: z.array(signalShape).describe('its signals incident.opened and incident.closed'),
   }),
   errors: ['INCIDENT_NOT_FOUND', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/incidents/:id' },

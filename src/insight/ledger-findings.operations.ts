@@ -61,15 +61,17 @@ export async function findInConfiguredLedger(
         const live = await listLiveFindings({ ledger, config, catalog, keyIds, isRoot: true });
         return { findings: [...live, ...findings], ...more };
       }
-      const hint = '`ductile system check` says all; `ductile system restore` puts a backup there.';
-      return report('error', `names a ledger that is not sound: ${damage.join('; ')}`, hint);
+      const hint =
+        'Run `ductile system check` for all details. ' +
+        'Run `ductile system restore` to restore a backup.';
+      return report('error', `names a damaged database: ${damage.join('; ')}`, hint);
     } finally {
       await ledger.close();
     }
   } catch (error) {
     if (!(error instanceof DuctileError)) throw error;
     const severity = error.code === 'LEDGER_OLDER' ? 'info' : 'error';
-    return report(severity, `names a ledger that does not open: ${error.message}`, error.hint);
+    return report(severity, `names a database that can't be opened: ${error.message}`, error.hint);
   }
 }
 
@@ -140,7 +142,8 @@ export async function findLedgerFaults(
     ...uneven.map((type) => {
       const message = `is handled by the configuration of some live hosts and not of others`;
       const hint =
-        'Give all hosts the same routes and pipelines: the host that accepts it decides.';
+        'Give all hosts the same routes and pipelines. ' +
+        'The host that accepts a signal decides how it is handled.';
       const problem = makeProblem(`signal ${type}`, `signal ${type}`, message, hint);
       return toFinding('warning', 'routes', problem);
     }),
@@ -230,7 +233,7 @@ export const summaryShape = z
         .extend({ command: z.string().nullable() }),
     ),
   })
-  .describe('what the checks of `doctor` find on the ledger, and the most urgent of it');
+  .describe('number of findings of `doctor` on the ledger, and the most urgent ones');
 
 const known = new WeakMap<Ledger, SharedFigure<readonly LiveFinding[]>>();
 

@@ -15,7 +15,7 @@ const metricsShape = z.object({
       help: z.string(),
       samples: z.array(
         z.object({
-          suffix: z.string().optional().describe('what comes behind the name'),
+          suffix: z.string().optional().describe('text after the name, such as _bucket'),
           labels: z.record(z.string(), z.string()),
           value: z.number(),
         }),
@@ -26,7 +26,7 @@ const metricsShape = z.object({
 
 export const systemMetrics = defineOperation({
   name: 'system.metrics',
-  summary: 'Give figures for a monitor, as Prometheus reads them.',
+  summary: 'Show metrics in the text format of Prometheus.',
   effect: 'read',
   needs: 'server',
   isForRoot: true,
@@ -44,7 +44,7 @@ export const systemMetrics = defineOperation({
     },
   },
   cli: { examples: ['ductile system metrics', 'ductile system metrics --json'] },
-  mcp: { absent: 'it is for monitors; status and analytics say the same in words' },
+  mcp: { absent: 'it is for monitoring systems; use status and analytics instead' },
   async run({ engine }) {
     const families = [
       ...readProcessMetrics(engine),
@@ -72,34 +72,42 @@ function readProcessMetrics(engine: Engine): MetricFamily[] {
   return [
     gauge(
       'ductile_up',
-      'Whether this process works: 1 unless it is degraded.',
+      '1 if this process works, 0 if it is degraded.',
       state === 'degraded' ? 0 : 1,
     ),
     gauge(
       'ductile_paused',
-      'Whether nothing is started for the time being.',
+      '1 if the service is paused and starts no jobs, 0 otherwise.',
       state === 'paused' ? 1 : 0,
     ),
-    gauge('ductile_workers', 'Jobs that this process may run at once.', slots),
-    gauge('ductile_workers_busy', 'Jobs of the root ledger that it runs.', running.length),
+    gauge('ductile_workers', 'Jobs that this process can run at a time.', slots),
+    gauge(
+      'ductile_workers_busy',
+      'Jobs of the root ledger that this process runs now.',
+      running.length,
+    ),
     gauge(
       'ductile_tenants_awake',
-      'Ledgers of tenants that are open.',
+      'Ledgers of tenants that are open in this process.',
       engine.tenants?.open.length ?? 0,
     ),
-    counter('ductile_signals_total', 'Signals that this process put on the root ledger.', [
+    counter('ductile_signals_total', 'Signals that this process recorded in the root ledger.', [
       { labels: {}, value: counts.signalsEmitted },
     ]),
     counter(
       'ductile_directives_total',
-      'Directives of the root ledger, by what became of them here.',
+      'Directives of the root ledger that this process recorded, by moment.',
       directives.map(([moment, value]) => ({ labels: { moment }, value })),
     ),
-    gauge('process_resident_memory_bytes', 'Memory.', process.memoryUsage.rss()),
-    counter('process_cpu_seconds_total', 'Time of the processor.', [
+    gauge(
+      'process_resident_memory_bytes',
+      'Resident memory of this process.',
+      process.memoryUsage.rss(),
+    ),
+    counter('process_cpu_seconds_total', 'CPU time of this process.', [
       { labels: {}, value: (user + system) / 1e6 },
     ]),
-    gauge('process_uptime_seconds', 'Since the process was started.', uptimeMs / 1000),
+    gauge('process_uptime_seconds', 'Time since this process started.', uptimeMs / 1000),
   ];
 }
 
@@ -108,7 +116,7 @@ async function readLedgerMetrics({ ledger }: Engine): Promise<MetricFamily[]> {
   await watched.prime();
   const known = watched.peek();
   if (known === undefined) {
-    throw new DuctileError('LEDGER_UNAVAILABLE', 'the figures of the queue are not known now');
+    throw new DuctileError('LEDGER_UNAVAILABLE', 'the figures of the queue are not available');
   }
   const { queue, openBreakers: breakers, incidents, now } = known.value;
   const { ready, delayed, running, oldestReadyAt } = queue;
@@ -125,12 +133,12 @@ async function readLedgerMetrics({ ledger }: Engine): Promise<MetricFamily[]> {
     },
     gauge(
       'ductile_queue_oldest_ready_seconds',
-      'How long the job has been ready that is next in line for longest.',
+      'Time since the oldest ready job became ready; 0 if no job is ready.',
       Math.max(0, oldestMs) / 1000,
     ),
     gauge(
       'ductile_figures_age_seconds',
-      'How old the figures of the queue, the breakers and the incidents are.',
+      'Age of the figures of the queue, the breakers and the incidents.',
       Math.max(0, Date.now() - fromTimestamp(known.at)) / 1000,
     ),
     gauge('ductile_breakers_open', 'Circuit breakers that are not closed.', breakers),

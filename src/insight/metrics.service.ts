@@ -68,21 +68,29 @@ export function makeMetrics(): Metrics {
     read() {
       lag ??= startLag();
       return [
-        counter('ductile_jobs_total', 'Jobs that have ended, by how.', jobs),
-        counter('ductile_attempts_total', 'Attempts that have ended, by how.', attempts),
+        counter('ductile_jobs_total', 'Jobs that have ended, by plugin and status.', jobs),
+        counter(
+          'ductile_attempts_total',
+          'Attempts that have ended, by plugin and status.',
+          attempts,
+        ),
         {
           name: 'ductile_attempt_phase_seconds',
           type: 'histogram',
-          help: 'How long attempts waited in the queue, took to spawn, to run and to settle.',
+          help: 'Duration of each phase of an attempt: queue, spawn, run and settle.',
           samples: phases.flatMap(({ phase, histogram }) => histogram.samples({ phase })),
         },
         {
           name: 'ductile_ledger_commit_seconds',
           type: 'histogram',
-          help: 'How long the ledger took to settle and claim, up to the commit.',
+          help: 'Duration of transactions that settle and claim jobs, up to the commit.',
           samples: commits.samples({}),
         },
-        counter('ductile_webhook_deliveries_total', 'Deliveries to webhooks.', deliveries),
+        counter(
+          'ductile_webhook_deliveries_total',
+          'Deliveries to webhooks, by verdict.',
+          deliveries,
+        ),
         readLag(lag),
       ];
     },
@@ -121,7 +129,7 @@ function readLag(lag: Lag): MetricFamily {
   return {
     name: 'ductile_event_loop_lag_seconds',
     type: 'gauge',
-    help: 'How late the event loop came to its timers since this was read last.',
+    help: 'Delay of the event loop since the previous read of the metrics.',
     samples,
   };
 }

@@ -108,6 +108,6 @@ function toDeliverySpan({ name, context, outer, startMs, status }: DeliveryTrace
     startMs,
     endMs: Date.now(),
     attributes: { 'ductile.webhook': name, 'http.response.status_code': status },
-    error: status < 300 ? undefined : `it was answered with ${status}`,
+    error: status < 300 ? undefined : `the response had the status ${status}`,
   };
 }

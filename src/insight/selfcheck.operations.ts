@@ -41,13 +41,13 @@ type SelfCheck = (context: Context) => Promise<CheckResult | undefined>;
 
 export const systemSelfcheck = defineOperation({
   name: 'system.selfcheck',
-  summary: 'Examine the process, its ledger, its configuration and its plugins in a few seconds.',
+  summary: 'Check the process, its database, its configuration and its plugins in a few seconds.',
   effect: 'read',
   isForRoot: true,
   scope: 'system:ro',
   input: z.strictObject({}),
   output: z.object({
-    ok: z.boolean().describe('nothing failed; there may be warnings'),
+    ok: z.boolean().describe('true if no check failed; there may be warnings'),
     captured_at: z.string(),
     checks: z.array(checkShape),
   }),
@@ -63,7 +63,7 @@ export const systemSelfcheck = defineOperation({
         ['STATUS', 'status'],
         ['DETAIL', 'detail'],
       ],
-      empty: 'Nothing was examined.',
+      empty: 'No checks were run.',
     },
   },
   async run(context) {
@@ -77,7 +77,7 @@ export const systemSelfcheck = defineOperation({
       }
     })();
     if (!(await settlesWithin(work, limits.selfcheckMs))) {
-      const message = `the self-check was not over within ${limits.selfcheckMs / 1000} s`;
+      const message = `the self-check did not finish within ${limits.selfcheckMs / 1000} s`;
       throw new DuctileError('DEADLINE_EXCEEDED', message, { place: pending, details: { checks } });
     }
     const ok = checks.every(({ status }) => status !== 'fail');
@@ -96,13 +96,13 @@ const selfChecks: Readonly<Record<string, SelfCheck>> = {
 
   async ledger({ engine: { ledger } }) {
     const { ready, running } = (await figuresOf(ledger).queue.get()).value;
-    return { status: 'ok', detail: `${ready} jobs are ready, ${running} run` };
+    return { status: 'ok', detail: `${ready} jobs are ready, ${running} are running` };
   },
 
   async integrity({ engine: { ledger } }) {
     const problems = await ledger.quickCheck();
     if (problems.length > 0) return { status: 'fail', detail: problems.join('; ') };
-    return { status: 'ok', detail: 'at a glance; `ductile system check` looks at everything' };
+    return { status: 'ok', detail: 'quick check; `ductile system check` checks everything' };
   },
 
   /** The database's clock is compared with the clocks of all hosts and clients, so they should agree. */
@@ -132,9 +132,10 @@ const selfChecks: Readonly<Record<string, SelfCheck>> = {
     if (closed.length > 0) return report('warn', closed.map(tenantClosed.describe));
     const { trust } = engine.config.tenants;
     const tier = describeIsolation(engine.isolation());
-    const how = trust === 'shared' ? 'which are not isolated' : `isolated by ${tier}`;
+    const how = trust === 'shared' ? 'not isolated' : `isolated by ${tier}`;
     const ids = engine.isolation().hasOwnUser && trust === 'isolated' ? listUsers(rows) : '';
-    return { status: 'ok', detail: `there are ${rows.length}, ${how}${ids}` };
+    const count = `${rows.length} ${rows.length === 1 ? 'tenant' : 'tenants'}`;
+    return { status: 'ok', detail: `${count}, ${how}${ids}` };
   },
 
   plugins({ engine: { catalog } }) {

@@ -108,7 +108,7 @@ async function post(
   await response.body?.cancel();
   // The collector will never accept this batch, so it isn't sent again.
   const isRefused = response.status === 400 || response.status === 413;
-  if (!response.ok && !isRefused) throw new Error(`the collector answered ${response.status}`);
+  if (!response.ok && !isRefused) throw new Error(`the collector returned ${response.status}`);
 }
 
 const INTERNAL = 1;

@@ -35,7 +35,7 @@ export function showWhy(output: JsonOutput, printer: Printer): void {
 
 /** Lists the blockers in the order of repair. */
 function showBlockers(blockers: readonly ResultRow[], printer: Printer): void {
-  printer.title('What holds it back, in the order of repair:');
+  printer.title('Blockers, in the order of repair:');
   for (const [index, row] of blockers.entries()) {
     printer.line(`  ${index + 1}. ${showCell(row['fact'])}`);
     printer.line(`     ${formatEvidence(row, printer)}`);

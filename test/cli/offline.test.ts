@@ -75,14 +75,14 @@ describe('looking', () => {
   test('finds damage of the file, even if no row has to be read for it', async () => {
     await makeLedger();
     expect((await ductile('system', 'check')).out).toContain('sound');
-    expect((await ductile('doctor')).out).not.toContain('ledger');
+    expect((await ductile('doctor')).out).not.toContain('damaged');
     damageIndex();
     const check = await ductile('system', 'check', '--json');
     expect(check.code).toBe(1);
     expect(JSON.parse(check.out)).toMatchObject({ ok: false });
     const doctor = await ductile('doctor');
     expect(doctor.code).toBe(1);
-    expect(doctor.out).toMatch(/error {2}state names a ledger that is not sound: integrity/);
+    expect(doctor.out).toMatch(/error {2}state names a damaged database: integrity/);
   });
 
   test('says to the doctor that the ledger cannot be had, or is not there yet', async () => {

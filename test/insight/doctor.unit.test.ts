@@ -207,7 +207,7 @@ plugins: {echo: {schedules: [{cron: "${cron}", timezone: UTC}]}}
 `);
     expect(found).toEqual([
       'error config.yaml:3:3 plugins.echo.schedules[0] (one) is for the command pol, which the plugin does not have',
-      'warning config.yaml:3:3 plugins.echo.schedules[1] (two) is for a moment that is over',
+      'warning config.yaml:3:3 plugins.echo.schedules[1] (two) is for a time in the past',
     ]);
   });
 

@@ -43,7 +43,7 @@ test('doctor and selfcheck name broken packages and tenants with the reason', as
     expect.stringMatching(/^packages: The package greeter is installed and not active: .*worker/),
   );
   expect(lines).toContainEqual(
-    expect.stringMatching(/^state: The tenant bad has a ledger that does not open: ./),
+    expect.stringMatching(/^state: The ledger of the tenant bad can't be opened: ./),
   );
   const { ok, checks } = await systemSelfcheck.run(context, {});
   expect(ok).toBe(true);
@@ -57,6 +57,6 @@ test('doctor and selfcheck name broken packages and tenants with the reason', as
   expect(checks).toContainEqual({
     name: 'tenants',
     status: 'warn',
-    detail: expect.stringMatching(/^The tenant bad has a ledger that does not open: ./) as string,
+    detail: expect.stringMatching(/^The ledger of the tenant bad can't be opened: ./) as string,
   });
 });

@@ -35,7 +35,7 @@ describe('blockers', () => {
       },
     });
     expect(explanation.blockers.map(({ fact }) => fact)).toEqual([
-      'The key old is missing: plugins that need its secrets fail, and webhooks answer 404',
+      'The key old is missing: plugins that need its secrets fail, and webhooks return 404',
       'the service is not running',
       'The service is paused: no job starts',
       'The plugin worker is disabled: its jobs wait',

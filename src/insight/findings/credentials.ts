@@ -49,7 +49,9 @@ export const credentialKeyMissing = defineFinding<MissingKey | Incident>({
     const { keyId, credentials, webhooks } = missing;
     return {
       ...describeKey(missing),
-      message: `The key ${keyId} is missing: plugins that need its secrets fail, and webhooks answer 404.`,
+      message:
+        `The key ${keyId} is missing: plugins that need its secrets fail, ` +
+        'and webhooks return 404.',
       commands: [
         ...listRestores(missing),
         ...[
@@ -100,7 +102,7 @@ function describeKey(missing: MissingKey) {
 
 function describeFix(file: string, hasNone: boolean): string {
   const back = `Put the line of the key back into ${file}, or its value into DUCTILE_CREDENTIAL_KEYS.`;
-  const first = hasNone ? ` Make a key first: openssl rand -base64 32 > ${file}, mode 0600.` : '';
+  const first = hasNone ? ` Create a key first: openssl rand -base64 32 > ${file}, mode 0600.` : '';
   return `${back} If it is lost, set the secrets again.${first}`;
 }
 

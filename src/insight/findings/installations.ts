@@ -99,13 +99,13 @@ export const packageInactive = defineFinding<Pick<InstallationRow, 'slug' | 'las
 
 export const tenantClosed = defineFinding<Pick<TenantRow, 'slug' | 'schemaError'>>({
   kind: 'tenant_closed',
-  condition: 'The ledger of a tenant does not open.',
+  condition: 'The ledger of a tenant cannot be opened.',
   rank: { severity: 'error', category: 'state' },
-  fix: 'Ductile tries it again by itself; `ductile system migrate` tries it at once.',
+  fix: 'Ductile retries automatically. Run `ductile system migrate` to retry now.',
   command: 'ductile tenant show TENANT',
   describe: ({ slug, schemaError }) => ({
     key: slug,
-    message: `The tenant ${slug} has a ledger that does not open: ${schemaError}`,
+    message: `The ledger of the tenant ${slug} can't be opened: ${schemaError}`,
     evidence: `the last attempt to open the ledger of ${slug}`,
     commands: ['ductile system migrate'],
   }),

@@ -174,8 +174,9 @@ export const crashLoop = defineFinding({
     'The service crashed 3 times within an hour while the same job was running, and the job is not over.',
   rank: { severity: 'error', category: 'service', impact: 'everything' },
   fix:
-    'Cancel the job, or disable its plugin. Repeat the command if the service is away for a moment. ' +
-    'Then find out what it does to the service, such as using all of its memory.',
+    'Cancel the job, or disable its plugin. ' +
+    'Run the command again if the service is not reachable. ' +
+    'Then find out what the job does to the service, such as using all of its memory.',
   command: 'ductile job cancel JOB',
   incident: 'found',
   async find({ ledger, now }) {
@@ -205,7 +206,7 @@ export const crashLoop = defineFinding({
         `The service crashed ${crashes.length} times while job ${id} of ${plugin} ${command} was running, ` +
         `and the job ${state} as attempt ${attempt}.`,
       evidence:
-        `${processes} service ${processes === 1 ? 'process' : 'processes'} ended without a word ` +
+        `${processes} service ${processes === 1 ? 'process' : 'processes'} ended without a shutdown ` +
         `since ${oldest?.completedAt ?? 'then'}, the last one before ${newest?.completedAt ?? 'now'}; ` +
         `after ${limits.crashesMax} crashes the job is dead`,
       commands: [`ductile job cancel ${id}`, `ductile plugin disable ${plugin}`],

@@ -92,9 +92,11 @@ interface FailingCommand {
 
 export const failureStreak = defineObserved<FailingCommand>({
   kind: 'failure_streak',
-  condition: 'The last 5 jobs of a command or more failed for good.',
+  condition: 'The last 5 or more jobs of a command failed for good.',
   rank: { severity: 'error', category: 'jobs', impact: 'part' },
-  fix: 'Fix the cause that the error names. The next success closes it, or acknowledge it.',
+  fix:
+    'Fix the cause that the error names. The next success closes the incident. ' +
+    'You can also acknowledge it.',
   command: 'ductile why JOB',
   incident: 'success',
   isAcknowledgeable: true,
@@ -162,9 +164,10 @@ export const poisonJob = defineObserved<{ readonly job: CommandJob; readonly cra
 export const hopsLimit = defineObserved<{ readonly job: CommandJob; readonly hops: number }>({
   kind: 'hops_limit',
   condition:
-    'In the last hour, events caused each other more than `service.max_hops` times, as routes in a circle do.',
+    'In the last hour, events caused each other more than `service.max_hops` times. ' +
+    'Routes in a loop cause this.',
   rank: { severity: 'warning', category: 'routes', impact: 'part' },
-  fix: 'Break the circle of routes that leads back to the plugin. Then acknowledge it.',
+  fix: 'Break the loop of routes that leads back to the plugin. Then acknowledge it.',
   command: 'ductile job tree JOB',
   incident: 'quiet',
   isAcknowledgeable: true,
@@ -179,7 +182,9 @@ export const ledgerDamaged = defineObserved<readonly string[]>({
   kind: 'ledger_damaged',
   condition: 'An index of the database does not match its table.',
   rank: { severity: 'error', category: 'state', impact: 'everything' },
-  fix: 'Stop the service. Then restore a backup with `ductile system restore`, or rebuild the indexes with `reindex`.',
+  fix:
+    'Stop the service. Then restore a backup with `ductile system restore`, ' +
+    'or rebuild the indexes with `reindex`.',
   command: 'ductile system check',
   incident: 'found',
   commands: () => ['ductile system check', 'ductile system restore --help'],

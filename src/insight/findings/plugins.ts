@@ -107,7 +107,9 @@ export const pluginNotReloaded = defineFinding<Incident>({
   describe: ({ id, key, openedAt }) => ({
     key,
     message: `The service has not loaded the plugin ${key}, and its jobs wait; it could be loaded now.`,
-    evidence: `the incident ${id} is open since ${openedAt}, and the files of the plugin are sound`,
+    evidence:
+      `the incident ${id} is open since ${openedAt}, ` +
+      'and the files of the plugin have no errors',
     commands: ['ductile system reload'],
     why: id,
     since: openedAt,

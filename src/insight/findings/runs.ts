@@ -173,7 +173,7 @@ function describeQuestions({
   const step = isOnlyOne ? node : (oldest?.id ?? node);
   const count = steps.length;
   const what = count === 1 ? 'An approval' : `${count} approvals`;
-  const until = dueAt === null ? '' : `; its time ends at ${dueAt}`;
+  const until = dueAt === null ? '' : `; its deadline is ${dueAt}`;
   const question = text === null ? '' : `: ${text}`;
   return {
     key: pipeline,

@@ -58,7 +58,7 @@ function describeInvalid(reason: string | null): string {
 
 export const scheduleAlwaysSkipped = defineFinding<ScheduleRow>({
   kind: 'schedule_always_skipped',
-  condition: 'The last 3 due times of a schedule or more passed without a job.',
+  condition: 'The last 3 or more due times of a schedule passed without a job.',
   rank: { severity: 'warning', category: 'schedules' },
   fix: 'Find out why.',
   command: 'ductile why PLUGIN/SCHEDULE',
@@ -117,7 +117,7 @@ const skips: Readonly<Record<string, SkipGuide>> = {
     commands: ({ lastJobId }) => (lastJobId === null ? [] : [`ductile job cancel ${lastJobId}`]),
   },
   outstanding_limit: {
-    cause: 'as many of its jobs waited as may',
+    cause: 'its limit of outstanding jobs was reached',
     fix: 'Find out why its jobs do not run, or lengthen the interval.',
     commands: () => ['ductile queue'],
   },
