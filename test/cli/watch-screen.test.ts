@@ -56,7 +56,7 @@ test(
     terminal.press('y');
     await terminal.sees(/− cancelled +sleeper/);
     terminal.press('\r');
-    await terminal.sees(/cancelled\n\nIt was cancelled\.[^]*token:owner asked for it/);
+    await terminal.sees(/cancelled\n\nIt was cancelled\.[^]*token:owner requested it/);
     terminal.press('\u001b');
     await terminal.sees(/\[1 Jobs\]/);
     terminal.resize(40, 10);

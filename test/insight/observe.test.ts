@@ -87,7 +87,7 @@ describe('why', () => {
       kind: 'job',
       id: waiting,
       state: 'queued',
-      verdict: 'The plugin sleeper runs 1 at a time.',
+      verdict: 'The plugin sleeper runs 1 job at a time.',
       moves_at: expect.any(String),
       commands: expect.arrayContaining([`ductile job cancel ${holder}`]),
     });
@@ -101,7 +101,7 @@ describe('why', () => {
       const { body } = await api.ask('/signals', { body: JSON.stringify(entry) });
       return (await api.ask(`/why/signal/${String(body['signal_id'])}`)).body;
     };
-    const verdict = 'No pipeline that is for box.packed wanted it.';
+    const verdict = 'No pipeline for box.packed accepted it.';
     const commands = ['ductile pipeline show big'];
     expect(await emit({ size: 2 })).toMatchObject({
       state: 'unhandled',
@@ -143,7 +143,7 @@ test('why of a webhook reports that deliveries exceeded its rate limit', async (
     (await api.deliver('/hooks/busy', { body, token })).status;
   expect([await deliver('{"n":1}'), await deliver('{"n":2}')]).toEqual([202, 429]);
   expect((await api.ask('/why/webhook/busy')).body).toMatchObject({
-    verdict: '1 delivery came faster than it takes them.',
+    verdict: '1 delivery exceeded its rate limit.',
     commands: expect.arrayContaining([
       'ductile webhook edit busy --rate-limit-per-minute 2',
     ]) as string[],

@@ -74,7 +74,7 @@ describe('blockers', () => {
     const more = { plugin: { parallelism: 1 }, running: [holder('a')], usual, now: later };
     const explanation = waitingFor(more);
     expect(explanation.verdict).toMatch(
-      /runs 1 at a time, and job a \(worker poll\) seems to hang/,
+      /runs 1 job at a time, and job a \(worker poll\) seems to hang/,
     );
     expect(explanation.chain[0]?.evidence).toMatch(/run for 1h; its command usually takes 2s/);
     expect(explanation.commands.slice(0, 2)).toEqual(['ductile job cancel a', 'ductile why a']);

@@ -55,7 +55,7 @@ describe('a schedule', () => {
     const explanation = explain({});
     expect(explanation).toMatchObject({
       id: 'worker/nightly',
-      verdict: 'Its time has not come.',
+      verdict: 'It is not due yet.',
       moves_at: later,
     });
   });
@@ -100,7 +100,7 @@ describe('a schedule', () => {
 
   test.each([
     ['exhausted', /due only once/],
-    ['retired', /not in the configuration/],
+    ['retired', /no longer in the configuration/],
     ['invalid', /never fires: no such day/],
   ] as const)('that is %s says so', (status, verdict) => {
     expect(explain({ row: { status, reason: 'no such day' } }).verdict).toMatch(verdict);
@@ -166,10 +166,10 @@ describe('a webhook', () => {
     [
       'was sent too much',
       { refusedCount: 3 },
-      /3 deliveries came faster/,
+      /3 deliveries exceeded its rate limit/,
       'edit deploys --rate-limit-per-minute 1200',
     ],
-    ['was never used', {}, /nothing has ever been delivered/i, 'webhook test deploys'],
+    ['was never used', {}, /no deliveries are recorded/i, 'webhook test deploys'],
     ['refused', { deliveries: [delivery] }, /refused \(bad_signature\)/, 'webhook rotate deploys'],
     [
       'failed',
@@ -187,7 +187,7 @@ describe('a webhook', () => {
     const explanation = explain(facts);
     expect(explanation.verdict).toMatch(verdict);
     expect(explanation.commands.join('\n')).toContain(command);
-    expect(explanation.chain.at(-1)?.fact).toBe('cli:ann opened it');
+    expect(explanation.chain.at(-1)?.fact).toBe('cli:ann created it');
   });
 
   const taken: DeliveryRow = {
@@ -231,7 +231,7 @@ describe('a webhook', () => {
       'pipeline digest has halted',
       'ductile why run-1\n',
     ],
-    ['is gone', {}, 'nothing that it started is on record', 'ductile why signal-1'],
+    ['is gone', {}, 'no work that it started is recorded', 'ductile why signal-1'],
   ])('says that what it started %s', (_, facts, comesTo, commands) => {
     const explanation = explain({ deliveries: [taken], ...facts });
     expect(explanation.verdict).toBe(`The last delivery: accepted, from 10.0.0.1; ${comesTo}.`);
@@ -273,7 +273,7 @@ describe('a delivery', () => {
     const explanation = explain({ delivery });
     expect(explanation).toMatchObject({ kind: 'delivery', id: 'delivery-1', state: 'refused' });
     expect(explanation.verdict).toBe('It was refused (bad_signature), from 10.0.0.1.');
-    expect(explanation.chain.at(-1)?.fact).toBe('it came to the webhook deploys');
+    expect(explanation.chain.at(-1)?.fact).toBe('it was sent to the webhook deploys');
     expect(explanation.commands).toEqual([
       'ductile webhook show deploys',
       'ductile webhook delivery delivery-1',
@@ -322,7 +322,7 @@ describe('a signal', () => {
     const explanation = explain({ jobs: [queued], runs: [run] });
     expect(explanation).toMatchObject({ state: 'handled', verdict: 'It started 1 job and 1 run.' });
     expect(explanation.chain.map(({ fact }) => fact)).toContain(
-      'the same told again starts nothing',
+      'a duplicate of it starts nothing',
     );
     // A replay of the signal would not do again what the webhook itself started.
     const seen = ['ductile why job-9', 'ductile why run-1'];
@@ -352,21 +352,21 @@ describe('a signal', () => {
   });
 
   test.each<[string, Partial<SignalFacts>, RegExp]>([
-    ['nobody wants', {}, /no route and no pipeline takes webhook.received/i],
+    ['nobody wants', {}, /no route or pipeline handles webhook.received from webhook:deploys/i],
     ['came too late in its chain', { hopsMax: 0 }, /chain is too long/],
-    ['something wants by now', { handlers: ['a route to x'] }, /now something would/],
+    ['something wants by now', { handlers: ['a route to x'] }, /the current configuration would/],
     [
       'was held back by the dedupe key of its event',
       {
         handlers: ['a route to x'],
         signal: { ...hookSignal, metadata: '{"schema_version":1,"dedupe_key":"k1"}' },
       },
-      /the same was done or under way, by its dedupe key k1/,
+      /work with its dedupe key k1 was probably done or in progress/,
     ],
     [
       'a pipeline did not want',
       { refusals: [{ pipeline: 'big', reason: 'payload.size > 3 does not hold' }] },
-      /no pipeline that is for webhook.received wanted it/i,
+      /no pipeline for webhook.received accepted it/i,
     ],
     [
       'is an alarm about an alarm',

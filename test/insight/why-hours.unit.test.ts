@@ -30,7 +30,7 @@ describe('a schedule', () => {
 
   test('outside of its window says which and when it opens', () => {
     expect(hours({ every: '1h', only_between: '08:00-22:00' }, night, morning)).toMatchObject({
-      fact: 'it is outside of the hours in which it fires',
+      fact: 'it is outside the hours in which it fires',
       evidence: 'only_between: 08:00-22:00 (UTC)',
       movesAt: morning,
     });
@@ -48,7 +48,7 @@ describe('a schedule', () => {
   test('whose next time is quiet is left out, and fires at the first that is not', () => {
     const explanation = hours({ cron: '0 3,12 * * *', usual: true }, noon, deep);
     expect(explanation).toMatchObject({
-      fact: expect.stringMatching(/until 2030-01-02T06:00:00.000Z, and is left out/) as string,
+      fact: expect.stringMatching(/until 2030-01-02T06:00:00.000Z, and is skipped/) as string,
       evidence: 'service.quiet_hours: 22:00-06:00 (UTC)',
       movesAt: '2030-01-02T12:00:00.000Z',
     });
@@ -64,7 +64,7 @@ describe('a schedule', () => {
   test('that defers instead of skipping fires at the end of the quiet hours', () => {
     const entry = { cron: '0 3 * * *', quiet_start: 22, quiet_end: 6, quiet_action: 'defer' };
     expect(hours(entry, noon, deep)).toMatchObject({
-      fact: expect.stringMatching(/put off/) as string,
+      fact: expect.stringMatching(/deferred/) as string,
       evidence: 'quiet_start and quiet_end: 22:00-06:00 (UTC)',
       movesAt: '2030-01-02T06:00:00.000Z',
     });

@@ -96,7 +96,7 @@ describe.each(databases)('on %s', (database) => {
     expect(await why('feed/nightly')).toMatchObject({ kind: 'schedule', id: 'feed/nightly' });
     expect(await why('feed/poll')).toMatchObject({
       kind: 'plugin',
-      verdict: 'Nothing holds feed/poll.',
+      verdict: 'Nothing holds feed/poll back.',
     });
     const incident = await eventually('an incident is open', async () => {
       const [first] = await instance.ledger.incidents.list({ isOpen: true, limit: 1 });

@@ -30,24 +30,27 @@ describe('a run', () => {
 
   test('that waits for a person says how that person answers', () => {
     const why = 'somebody has to approve or reject it: Send?';
-    const explanation = explain({ waits: [{ ...wait, why, step_id: 'step-1', until: later }] });
+    const explanation = explain({
+      nodes: { ok: asked('halt') },
+      waits: [{ ...wait, why, step_id: 'step-1', until: later }],
+    });
     expect(explanation.verdict).toBe('Step ok: somebody has to approve or reject it: Send?');
     expect(explanation.moves_at).toBe(later);
     expect(explanation.commands[0]).toBe('ductile run approve run-1 step-1');
   });
 
   test.each<[string, Node, string]>([
-    ['halts', asked('halt'), 'it halts then, unless somebody decides before'],
-    ['is approved', asked('approve'), 'it is approved then, unless somebody decides before'],
+    ['halts', asked('halt'), 'it halts then, unless a person decides before'],
+    ['is approved', asked('approve'), 'it is approved then, unless a person decides before'],
     [
       'is rejected, which halts it',
       asked('reject'),
-      'it is rejected then, which halts it, unless somebody decides before',
+      'it is rejected then, which halts it, unless a person decides before',
     ],
     [
-      'is rejected and goes on',
+      'is rejected and continues',
       asked('reject', 'continue'),
-      'it is rejected then and goes on, unless somebody decides before',
+      'it is rejected then and continues, unless a person decides before',
     ],
   ])('whose question has a deadline says that it %s then', (_, node, movesBy) => {
     const why = 'somebody has to approve or reject it';
@@ -59,9 +62,12 @@ describe('a run', () => {
   });
 
   test.each<[Node, string]>([
-    [listening('halt'), 'it halts then, unless that comes before'],
-    [listening('continue'), 'it goes on without it then, unless that comes before'],
-    [{ ...listening('halt'), signal: undefined }, 'it goes on then'],
+    [listening('halt'), 'it halts then, unless the signal arrives before'],
+    [
+      listening('continue'),
+      'it continues without the signal then, unless the signal arrives before',
+    ],
+    [{ ...listening('halt'), signal: undefined }, 'it continues then'],
   ])('that waits says what its time does', (node, movesBy) => {
     const waits = [{ ...wait, why: 'it waits for order.paid', step_id: 's', until: later }];
     expect(explain({ nodes: { ok: node }, waits }).moves_by).toBe(movesBy);
@@ -71,10 +77,10 @@ describe('a run', () => {
     const waits = Array.from({ length: 8 }, () => ({ ...wait, why: 'worker poll is queued' }));
     const factsOf = (explanation: ReturnType<typeof explain>) =>
       explanation.chain.map(({ fact }) => fact);
-    expect(factsOf(explain({ waits }))).toContain('3 branches more wait');
+    expect(factsOf(explain({ waits }))).toContain('3 more branches wait');
     const more = { ...wait, step: null, why: 'more than 8 branches are open' };
     expect(factsOf(explain({ waits: [...waits, more] }))).toContain(
-      'at least 4 branches more wait',
+      'at least 4 more branches wait',
     );
   });
 
@@ -85,14 +91,14 @@ describe('a run', () => {
     const explanation = explain({ waits, job: { ...job, queue } });
     expect(explanation.chain.map(({ fact }) => fact)).toEqual([
       'step ok: worker poll is queued',
-      'the plugin worker runs 1 at a time',
+      'the plugin worker runs 1 job at a time',
     ]);
   });
 
   test('in line names those before it', () => {
     const queuedRun: Run = { ...run, status: 'queued', concurrencyKey: 'k' };
     const explanation = explain({ run: queuedRun, rivals: [{ ...run, id: 'run-0' }] });
-    expect(explanation.chain[0]?.evidence).toBe('run run-0 first');
+    expect(explanation.chain[0]?.evidence).toBe('running first: run run-0');
     expect(explanation.commands).toContain('ductile why run-0');
   });
 

@@ -19,15 +19,15 @@ describe('a queued job', () => {
     });
     expect(explanation.verdict).toBe('It is next in line.');
     expect(explanation.chain.at(-1)).toEqual({
-      fact: 'test asked for it',
-      evidence: 'it came by api',
+      fact: 'test requested it',
+      evidence: 'submitted by api',
       at,
     });
     expect(explanation.commands).toEqual(['ductile job cancel job-9']);
   });
 
   test.each<[string, Waiting, RegExp, string | null, string]>([
-    ['time', { job: { nextRetryAt: later } }, /time has not come/, later, 'job cancel'],
+    ['time', { job: { nextRetryAt: later } }, /not due yet/, later, 'job cancel'],
     [
       'its retry',
       { job: { nextRetryAt: later, retryCount: 2, lastError: 'no route\nto host' } },
@@ -45,7 +45,7 @@ describe('a queued job', () => {
     [
       'its plugin',
       { plugin: { parallelism: 1 }, running: [holder('a')] },
-      /worker runs 1 at a time/,
+      /worker runs 1 job at a time/,
       later,
       'job cancel a',
     ],
@@ -97,7 +97,7 @@ describe('a queued job', () => {
     [
       'the ledger',
       { service: { trouble: 'disk full' } },
-      /does not take what is written/,
+      /database does not accept writes/,
       null,
       'doctor',
     ],
@@ -121,7 +121,7 @@ describe('a queued job', () => {
         service: { tenant: { slug: 'acme', held: undefined, workers: 1 } },
         running: [holder('a', { plugin: 'x' })],
       },
-      /tenant acme may run 1 at a time/,
+      /tenant acme may run 1 job at a time/,
       later,
       'ductile tenant limit acme --workers 2',
     ],
@@ -145,7 +145,7 @@ describe('a queued job', () => {
     [
       'a runner',
       { plugin: { isKnown: false, state: 'disabled' } },
-      /no running process knows/,
+      /no running process has loaded/,
       null,
       'ductile config set plugins.worker.enabled=true --apply',
     ],
@@ -178,7 +178,9 @@ describe('a queued job', () => {
   test('that is not first in the queue of its key names the first', () => {
     const first = { id: 'job-8', isRunning: false };
     const explanation = waitingFor({ job: { dependencyKey: 'build' }, holder: first });
-    expect(explanation.verdict).toBe('Dependency build, for which job job-8 is first in line.');
+    expect(explanation.verdict).toBe(
+      'It waits for the dependency build; job job-8 is first in the queue.',
+    );
     expect(explanation.commands[0]).toBe('ductile why job-8');
     const itself = { id: queued.id, isRunning: false };
     expect(waitingFor({ job: { dependencyKey: 'build' }, holder: itself }).verdict).toBe(
@@ -241,7 +243,7 @@ describe('an ended job', () => {
     expect(explanation.chain.map(({ fact }) => fact)).toEqual([
       'all 4 attempts failed, none is left',
       'attempt 1 to 3 failed: exit 1',
-      'something was delivered to the webhook deploys',
+      'the webhook deploys received a delivery',
     ]);
     expect(explanation.commands).toEqual(['ductile job retry job-9', 'ductile logs --job job-9']);
     expect(explanation).toMatchObject({ moves_at: null, moves_by: null });

@@ -21,13 +21,13 @@ export function explainDirective({ directive, service }: DirectiveFacts): Explan
   const subject = { kind: 'directive', id, state: status } as const;
   const origin = [
     {
-      fact: `${actor} asked for ${type}`,
+      fact: `${actor} requested ${type}`,
       evidence: target === '' ? type : target,
       at: requestedAt,
     },
     ...(directive.causationId === null
       ? []
-      : [{ fact: 'because of something else', evidence: directive.causationId }]),
+      : [{ fact: 'another record caused it', evidence: directive.causationId }]),
   ];
   const held =
     status === 'requested'
@@ -45,25 +45,25 @@ function describeDirectiveState(directive: Directive): ExplanationCause {
   }
   if (status === 'requested') {
     return {
-      fact: runAt === null ? 'it waits for a process that can do it' : 'its time has not come',
-      evidence: 'directives have a lane of their own, which nothing else fills',
+      fact: runAt === null ? 'it waits for a process that can execute it' : 'it is not due yet',
+      evidence: 'directives do not wait for jobs or runs',
       at: runAt,
       movesAt: runAt,
-      movesBy: 'it begins when a process looks',
+      movesBy: 'it starts when a process claims it',
       commands: [`ductile directive cancel ${id}`],
     };
   }
   if (status === 'running') {
     const evidence = `attempt ${attempt} on process ${processId}`;
-    return { fact: 'it is being done', evidence, at: startedAt, movesBy: 'it ends by itself' };
+    return { fact: 'it is running', evidence, at: startedAt, movesBy: 'it ends by itself' };
   }
   if (status === 'cancelled') {
-    const by = directive.cancelledBy ?? 'somebody';
-    return { fact: `${by} cancelled it`, evidence: 'before it began', at: completedAt };
+    const by = directive.cancelledBy ?? 'an unknown actor';
+    return { fact: `${by} cancelled it`, evidence: 'before it started', at: completedAt };
   }
   if (status === 'failed') {
-    const evidence = toFirstLine(directive.error ?? 'no error was told');
+    const evidence = toFirstLine(directive.error ?? 'no error was recorded');
     return { fact: `it failed: ${directive.errorCode ?? 'UNKNOWN'}`, evidence, at: completedAt };
   }
-  return { fact: 'it was done', evidence: `attempt ${attempt}`, at: completedAt };
+  return { fact: 'it was completed', evidence: `attempt ${attempt}`, at: completedAt };
 }

@@ -237,14 +237,14 @@ function findSignalHandlers(
   return {
     handlers: [...routes, ...started.map(({ name }) => `the pipeline ${name}`)],
     refusals: [
-      ...rejected.map(({ name, when }) => ({ pipeline: name, reason: describeUnwanted(when) })),
+      ...rejected.map(({ name, when }) => ({ pipeline: name, reason: describeMismatch(when) })),
       ...skipped.map(({ pipeline, message }) => ({ pipeline: pipeline.name, reason: message })),
     ],
   };
 }
 
-function describeUnwanted(when: Condition | undefined): string {
-  return when === undefined ? 'not wanted' : `${formatCondition(when)} does not hold`;
+function describeMismatch(when: Condition | undefined): string {
+  return when === undefined ? 'it does not match' : `${formatCondition(when)} does not hold`;
 }
 
 /** The newest one is explained, the others are listed. */

@@ -25,18 +25,18 @@ const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 
 export const explanationShape = z.object({
   kind: z.enum(subjectKinds),
-  id: z.string().describe('of a schedule: <plugin>/<schedule id>'),
+  id: z.string().describe('id of the object; for a schedule, <plugin>/<schedule id>'),
   state: z.string(),
-  verdict: z.string().describe('the answer in one sentence'),
+  verdict: z.string().describe('explanation in one sentence'),
   chain: z
     .array(
       z.object({
         fact: z.string(),
-        evidence: z.string().describe('what on record says so'),
+        evidence: z.string().describe('record that proves the fact'),
         at: time.optional(),
       }),
     )
-    .describe('from what is asked about back to what began it'),
+    .describe('facts from the object back to its first cause'),
   blockers: z
     .array(
       z.object({
@@ -48,20 +48,27 @@ export const explanationShape = z.object({
         commands: z.array(z.string()),
       }),
     )
-    .describe('everything that holds it back, in the order of repair; empty when nothing does'),
+    .describe('causes that hold it back, in the order of repair; empty if there are none'),
   progress: z
     .object({
-      running_ms: z.int().describe('how long its attempt has run'),
-      silent_ms: z.int().describe('since its start, or the last signal or job that it caused'),
-      median_ms: z.int().nullable().describe('of the last successful attempts of its command'),
+      running_ms: z.int().describe('duration of its attempt so far'),
+      silent_ms: z
+        .int()
+        .describe('time since its start, or since the last signal or job that it caused'),
+      median_ms: z
+        .int()
+        .nullable()
+        .describe('median of the last successful attempts of its command'),
       p95_ms: z.int().nullable(),
-      attempts: z.int().describe('how many attempts that is from'),
+      attempts: z.int().describe('number of attempts that the figures are from'),
     })
     .nullable()
-    .describe('of a running job'),
-  moves_at: time.nullable().describe('when it moves by itself, at the latest where that is known'),
-  moves_by: z.string().nullable().describe('what would make it move by itself'),
-  commands: z.array(z.string()).describe('what would move it, the best first'),
+    .describe('progress of a running job; null for all others'),
+  moves_at: time
+    .nullable()
+    .describe('latest time at which it continues by itself; null if unknown'),
+  moves_by: z.string().nullable().describe('event that makes it continue'),
+  commands: z.array(z.string()).describe('commands that help, best first'),
 });
 
 export type Explanation = z.output<typeof explanationShape>;
@@ -181,7 +188,7 @@ function describeOriginJob(job: Job, isFirst: boolean): ExplanationFact[] {
   const name = `${job.plugin} ${job.command}`;
   if (!isFirst) facts.push({ fact: `${name} ${job.status}`, evidence, at: job.completedAt });
   if (job.retryOf !== null) {
-    facts.push({ fact: 'it does the work of an ended job again', evidence: `job ${job.retryOf}` });
+    facts.push({ fact: 'it retries an ended job', evidence: `job ${job.retryOf}` });
   }
   if (job.scheduleId !== null) {
     const schedule = `schedule ${job.plugin}/${job.scheduleId}`;
@@ -200,7 +207,7 @@ function describeOriginRun(run: Run, isFirst: boolean): ExplanationFact[] {
     facts.push({ fact, evidence: `run ${run.id}`, at: run.startedAt ?? run.createdAt });
   }
   if (run.revivedFrom !== null) {
-    facts.push({ fact: 'it goes on with the work of a run', evidence: `run ${run.revivedFrom}` });
+    facts.push({ fact: 'it continues the work of a run', evidence: `run ${run.revivedFrom}` });
   }
   if (run.sourceEventId === null && run.parentJobId === null) facts.push(describeActor(run));
   return facts;
@@ -216,12 +223,12 @@ function describeOriginSignal({
   const webhookId = source.startsWith(WEBHOOK_SOURCE)
     ? source.slice(WEBHOOK_SOURCE.length)
     : undefined;
-  const named = sourceEventId === null ? '' : `, which the sender calls ${sourceEventId}`;
+  const named = sourceEventId === null ? '' : `, event ${sourceEventId} of the sender`;
   if (webhookId === undefined) {
-    return { fact: `${source} said ${type}`, evidence: `signal ${id}`, at: insertedAt };
+    return { fact: `${source} emitted ${type}`, evidence: `signal ${id}`, at: insertedAt };
   }
   return {
-    fact: `something was delivered to the webhook ${webhookId}`,
+    fact: `the webhook ${webhookId} received a delivery`,
     evidence: `signal ${id}${named}`,
     at: insertedAt,
   };
@@ -232,7 +239,7 @@ function describeActor({
   submittedBy,
   createdAt,
 }: Pick<Job, 'actor' | 'submittedBy' | 'createdAt'>): ExplanationFact {
-  return { fact: `${actor} asked for it`, evidence: `it came by ${submittedBy}`, at: createdAt };
+  return { fact: `${actor} requested it`, evidence: `submitted by ${submittedBy}`, at: createdAt };
 }
 
 function isFirstCause({ sourceEventId, parentJobId, runId }: Job): boolean {

@@ -168,7 +168,7 @@ async function findByName(
 }
 
 function notFound(id: string): DuctileError {
-  return new DuctileError('SUBJECT_NOT_FOUND', `nothing is called ${id}`, { place: 'id' });
+  return new DuctileError('SUBJECT_NOT_FOUND', `nothing matches ${id}`, { place: 'id' });
 }
 
 /** Ignores only that nothing was found, so that other kinds are tried. An ambiguous id stays an error. */

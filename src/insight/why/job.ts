@@ -104,12 +104,12 @@ function describeRunning(job: Job, progress: Progress | undefined): ExplanationC
   const where = `on process ${claimedBy ?? 'unknown'}`;
   return {
     fact: isStopping
-      ? 'it was asked to stop, and is still running'
+      ? 'its cancellation was requested, and it is still running'
       : `attempt ${attempt} is running`,
     evidence: progress === undefined ? where : `${progress.text}; ${where}`,
     at: startedAt,
     movesAt: claimExpiresAt,
-    movesBy: 'it ends by itself, by its timeout, or when its claim is over',
+    movesBy: 'it ends by itself, by its timeout, or when its claim expires',
     commands: isStopping ? [] : [`ductile job cancel ${id}`],
   };
 }
@@ -157,18 +157,19 @@ function verdictOf(job: Job, attempts: readonly Attempt[]): string {
     return `all ${formatCount(job.maxAttempts, 'attempt')} failed, ${how}`;
   }
   if (reason !== null && Object.hasOwn(finals, reason)) return finals[reason] ?? reason;
-  return `it ended as ${status}${reason === null ? '' : ` (${reason})`}, and trying again would not help`;
+  const because = reason === null ? '' : ` (${reason})`;
+  return `it ended as ${status}${because}, and a retry would not help`;
 }
 
 /** The verdicts of jobs that weren't attempted again, by reason. */
 const finals: Readonly<Record<string, string>> = {
-  plugin_error: 'the plugin said that it failed and that trying again would not help',
-  exit: 'the plugin ended with an exit code that means: do not try again',
+  plugin_error: 'the plugin reported an error and that a retry would not help',
+  exit: 'the plugin ended with an exit code that rules out a retry',
   unknown_command: 'its plugin does not have that command',
   credential: 'a credential that its plugin needs is missing',
-  state_too_large: 'its state would have been larger than may be',
+  state_too_large: 'its state would have exceeded the size limit',
   settle_error: 'its result could not be recorded',
-  no_runner: 'no process knows its plugin',
+  no_runner: 'no process has loaded its plugin',
 };
 
 function describeLastError({ lastError }: Job, attempts: readonly Attempt[]): string {

@@ -85,10 +85,10 @@ export function explainPipeline({
 }
 
 function describeLast(name: string, job: Job | undefined): ExplanationCause {
-  if (job === undefined) return { fact: `nothing holds ${name}`, evidence: 'it has no jobs' };
+  if (job === undefined) return { fact: `nothing holds ${name} back`, evidence: 'it has no jobs' };
   const fact = isTerminal(job.status)
-    ? `nothing holds ${name}; its last job is ${job.status}`
-    : `nothing holds ${name}; its newest job is ${job.status}`;
+    ? `nothing holds ${name} back; its last job is ${job.status}`
+    : `nothing holds ${name} back; its newest job is ${job.status}`;
   return { fact, evidence: `job ${job.id}`, at: job.completedAt ?? job.createdAt };
 }
 

@@ -4,7 +4,6 @@ import type { Run } from '../../pipeline/run/run.ts';
 import type { Wait } from '../../pipeline/run/waits.service.ts';
 import {
   toFirstLine,
-  formatCount,
   toExplanation,
   type ExplanationCause,
   type Explanation,
@@ -49,7 +48,7 @@ export function explainRunRecord(facts: RunFacts): Explanation {
 }
 
 function describeMoving({ startedAt }: Run): ExplanationCause {
-  return { fact: 'it is being moved on', evidence: 'all of its branches are', at: startedAt };
+  return { fact: 'it is running', evidence: 'none of its branches waits', at: startedAt };
 }
 
 function listQueuedCauses({ run, service, rivals }: RunFacts): ExplanationCause[] {
@@ -57,22 +56,22 @@ function listQueuedCauses({ run, service, rivals }: RunFacts): ExplanationCause[
   const held = listServiceCauses(service);
   if (dueAt !== null) {
     const due: ExplanationCause = {
-      fact: 'its time has not come',
-      evidence: `accepted from ${run.actor} for a later time`,
+      fact: 'it is not due yet',
+      evidence: `${run.actor} requested it for a later time`,
       at: dueAt,
       movesAt: dueAt,
-      movesBy: 'it begins then',
+      movesBy: 'it starts then',
     };
     return [due, ...held];
   }
   const named = rivals.slice(0, RIVALS_SHOWN).map(({ id }) => `run ${id}`);
   const first = rivals[0];
   const rival: ExplanationCause = {
-    fact: 'its turn among the runs of its concurrency key has not come',
+    fact: 'it waits for other runs with its concurrency key',
     evidence:
-      named.length === 0 ? 'it begins as soon as somebody looks' : `${named.join(', ')} first`,
+      named.length === 0 ? 'it starts at the next check' : `running first: ${named.join(', ')}`,
     at: first?.startedAt ?? first?.createdAt,
-    movesBy: 'it begins when one of them ends',
+    movesBy: 'it starts when one of them ends',
     commands: first === undefined ? [] : [`ductile why ${first.id}`],
   };
   return [...held, rival];
@@ -89,7 +88,7 @@ function listRunWaitCauses({ run, waits, job, nodes = {} }: RunFacts): Explanati
   const more = waits.length - WAITS_SHOWN;
   // A wait without a step stands for the branches that weren't read.
   const about = waits.at(-1)?.step === null ? 'at least ' : '';
-  const fact = `${about}${formatCount(more, 'branch', 'branches')} more wait`;
+  const fact = `${about}${more} more ${more === 1 ? 'branch waits' : 'branches wait'}`;
   const rest = more <= 0 ? [] : [{ fact, evidence: `run ${run.id}` }];
   return [first, ...deeper, ...others, ...rest];
 }
@@ -100,25 +99,23 @@ function toCause(run: Run, wait: Wait, nodes: NonNullable<RunFacts['nodes']>): E
   const place = wait.step === null ? '' : `step ${wait.step}: `;
   const branch = wait.branch === '' ? '' : `branch ${wait.branch}, `;
   const named = wait.job_id === null ? `run ${run.id}` : `job ${wait.job_id}`;
-  const isApproval = wait.step_id !== null && wait.why.startsWith('somebody');
+  const node = nodes[wait.step ?? ''];
+  const isApproval = wait.step_id !== null && node?.kind === 'approve';
   return {
     fact: `${place}${toFirstLine(wait.why)}`,
     evidence: `${branch}${named}`,
     movesAt: wait.until,
-    movesBy:
-      isApproval && wait.until === null
-        ? approvalWaiting.fix
-        : describeTimeout(nodes[wait.step ?? '']),
+    movesBy: isApproval && wait.until === null ? approvalWaiting.fix : describeTimeout(node),
     commands: isApproval ? listDecisions(run, wait) : listWhyCommands(wait),
   };
 }
 
 /** Describes what a step does at its deadline. */
 function describeTimeout(node: Node | undefined): string {
-  if (node?.kind === 'approve') return `${describeDeadline(node)}, unless somebody decides before`;
-  if (node?.kind !== 'wait' || node.signal === undefined) return 'it goes on then';
-  const does = node.onError === 'halt' ? 'it halts then' : 'it goes on without it then';
-  return `${does}, unless that comes before`;
+  if (node?.kind === 'approve') return `${describeDeadline(node)}, unless a person decides before`;
+  if (node?.kind !== 'wait' || node.signal === undefined) return 'it continues then';
+  const does = node.onError === 'halt' ? 'it halts then' : 'it continues without the signal then';
+  return `${does}, unless the signal arrives before`;
 }
 
 function describeDeadline({ onTimeout, onError }: ApproveNode): string {
@@ -126,7 +123,7 @@ function describeDeadline({ onTimeout, onError }: ApproveNode): string {
   if (onTimeout === 'approve') return 'it is approved then';
   return onError === 'halt'
     ? 'it is rejected then, which halts it'
-    : 'it is rejected then and goes on';
+    : 'it is rejected then and continues';
 }
 
 function listDecisions({ id }: Run, { step_id: stepId }: Wait): string[] {

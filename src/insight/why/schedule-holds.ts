@@ -105,14 +105,14 @@ function describeInactive({ row, pausedBy }: ScheduleFacts): ExplanationCause {
   }
   if (row.status === 'exhausted') {
     return {
-      fact: 'it was due only once, and that is over',
+      fact: 'it was due only once, and that time has passed',
       evidence: row.timing,
       at: row.lastFiredAt,
     };
   }
   if (row.status === 'retired') {
     return {
-      fact: 'it is not in the configuration any more',
+      fact: 'it is no longer in the configuration',
       evidence: reason,
       commands: ['ductile config show'],
     };
@@ -142,8 +142,8 @@ function listTenantCauses({ tenant }: ServiceFacts): ExplanationCause[] {
   return [
     {
       fact: `the tenant ${tenant.slug} has reached a limit`,
-      evidence: 'nothing new is taken in its ledger',
-      movesBy: 'it goes on when there is room again',
+      evidence: 'its ledger accepts no new work',
+      movesBy: 'it continues when the tenant is below the limit',
       commands: [`ductile tenant show ${quoteShell(tenant.slug)}`],
     },
   ];
@@ -269,8 +269,8 @@ export function describeScheduleHours(hours: ScheduleHours): ExplanationCause | 
 
 const obstacleFacts: Readonly<Record<Obstacle, string>> = {
   outside_day_constraint: 'it does not fire on this day of the week',
-  outside_time_window: 'it is outside of the hours in which it fires',
-  outside_preferred_window: 'it is outside of the hours that it prefers',
+  outside_time_window: 'it is outside the hours in which it fires',
+  outside_preferred_window: 'it is outside the hours that it prefers',
 };
 
 function describeQuietHours(hours: ScheduleHours, end: Timestamp): ExplanationCause {
@@ -280,19 +280,19 @@ function describeQuietHours(hours: ScheduleHours, end: Timestamp): ExplanationCa
   const deferred = deferSlot(timed, seq, slot);
   if (deferred !== slot) {
     const movesAt = toTimestamp(deferred.dueMs);
-    const fact = 'its next time is in quiet hours, and is put off to their end';
+    const fact = 'its next time is in quiet hours, and is deferred to their end';
     return { fact, evidence, at: dueAt, movesAt, movesBy: 'it fires then' };
   }
   const nextMs = findNextStart(timed, { ...slot, seq }, slot.dueMs);
   return {
-    fact: `its next time is in quiet hours, which last until ${end}, and is left out`,
+    fact: `its next time is in quiet hours, which last until ${end}, and is skipped`,
     evidence,
     at: dueAt,
     movesAt: nextMs === undefined ? null : toTimestamp(nextMs),
     movesBy:
       nextMs === undefined
-        ? 'it fires when a due time comes that is not in quiet hours; none is near'
-        : 'it fires then, at the first due time that is not in quiet hours',
+        ? 'it fires at the first due time outside quiet hours; none is near'
+        : 'it fires then, at the first due time outside quiet hours',
   };
 }
 

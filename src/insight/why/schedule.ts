@@ -29,7 +29,7 @@ function describeNextDue({ row, now }: ScheduleFacts): ExplanationCause {
   if (nextDueAt === null) return { fact: 'it is never due', evidence };
   if (nextDueAt > now) {
     return {
-      fact: 'its time has not come',
+      fact: 'it is not due yet',
       evidence,
       at: nextDueAt,
       movesAt: nextDueAt,
@@ -37,10 +37,10 @@ function describeNextDue({ row, now }: ScheduleFacts): ExplanationCause {
     };
   }
   return {
-    fact: 'it is due, and fires as soon as a process looks',
+    fact: 'it is due, and fires at the next check',
     evidence,
     at: nextDueAt,
-    movesBy: 'schedules are looked at all the time',
+    movesBy: 'the service checks its schedules continuously',
   };
 }
 

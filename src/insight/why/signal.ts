@@ -89,8 +89,10 @@ function describeUnhandled(facts: SignalFacts): ExplanationCause {
   }
   if (isRuntimeCaused && signal.source === RUNTIME_SOURCE) {
     return {
-      fact: 'it is about the handling of what the runtime said, so it was recorded and not handled',
-      evidence: 'alarms about alarms end here',
+      fact:
+        'it is about work that a signal of the service started, ' +
+        'so it was recorded and not handled',
+      evidence: 'this prevents endless alarms about alarms',
       at,
     };
   }
@@ -98,14 +100,14 @@ function describeUnhandled(facts: SignalFacts): ExplanationCause {
     const key = eventKeyOf(signal);
     const fact =
       key === undefined
-        ? 'nothing took it when it came; now something would'
-        : `it started nothing: very likely the same was done or under way, by its dedupe key ${key}`;
+        ? 'nothing handled it when it arrived; the current configuration would'
+        : `it started nothing: work with its dedupe key ${key} was probably done or in progress`;
     return { fact, evidence: handlers.slice(0, STARTED_MAX).join(', '), at };
   }
   const [refusal] = refusals;
   if (refusal !== undefined) {
     return {
-      fact: `no pipeline that is for ${signal.type} wanted it`,
+      fact: `no pipeline for ${signal.type} accepted it`,
       evidence: refusals
         .slice(0, STARTED_MAX)
         .map(({ pipeline, reason }) => `${pipeline}: ${reason}`)
@@ -115,8 +117,8 @@ function describeUnhandled(facts: SignalFacts): ExplanationCause {
     };
   }
   return {
-    fact: `no route and no pipeline takes ${signal.type} of ${signal.source}`,
-    evidence: 'routes and pipelines of the configuration in force',
+    fact: `no route or pipeline handles ${signal.type} from ${signal.source}`,
+    evidence: 'routes and pipelines of the active configuration',
     at,
     commands: ['ductile pipeline list', 'ductile config show'],
   };
@@ -133,7 +135,7 @@ function eventKeyOf({ metadata }: Signal): string | undefined {
 function describeDedupe({ dedupeKey, sourceEventId, source }: Signal): ExplanationFact[] {
   const key = dedupeKey ?? sourceEventId;
   if (key === null) return [];
-  return [{ fact: 'the same told again starts nothing', evidence: `key ${key} of ${source}` }];
+  return [{ fact: 'a duplicate of it starts nothing', evidence: `key ${key} of ${source}` }];
 }
 
 export function describeStartedJob({

@@ -65,9 +65,9 @@ export function listServiceCauses({
   if (trouble !== undefined) {
     causes.push({
       repair: 'ledger',
-      fact: 'the ledger does not take what is written',
+      fact: 'the database does not accept writes',
       evidence: toFirstLine(trouble),
-      movesBy: 'it goes on when the ledger does',
+      movesBy: 'it continues when the database accepts writes again',
       commands: ['ductile system status', 'ductile doctor'],
     });
   }
@@ -75,8 +75,8 @@ export function listServiceCauses({
     causes.push({
       repair: 'service',
       fact: 'the service is not running',
-      evidence: 'no process has said lately that it lives',
-      movesBy: 'it goes on when the service is started',
+      evidence: 'no process has sent a heartbeat recently',
+      movesBy: 'it continues when the service is started',
       commands: ['ductile system start'],
     });
   }
@@ -103,9 +103,11 @@ export function listPluginCauses(
   if (!isKnown && !holds.some(({ kind }) => kind === pluginNotLoaded.kind)) {
     causes.push({
       repair: 'plugin',
-      fact: `no running process knows the plugin ${name}`,
+      fact: `no running process has loaded the plugin ${name}`,
       evidence: stateFacts[state],
-      movesBy: `it ends as dead when no process has known the plugin for ${formatDuration(runnerGraceMs)}`,
+      movesBy:
+        'jobs of the plugin become dead when no process has loaded it for ' +
+        formatDuration(runnerGraceMs),
       commands: listPluginCommands(name, state),
     });
   }
@@ -115,7 +117,7 @@ export function listPluginCauses(
 }
 
 const stateFacts: Readonly<Record<PluginFacts['state'], string>> = {
-  loaded: 'it is loaded here, but no live process has told that it runs it',
+  loaded: 'it is loaded here, but no live process has reported that it runs it',
   disabled: 'the configuration disables it',
   dormant: 'it was found, and waits to be set up',
   broken: 'it was found, and could not be loaded',
@@ -154,7 +156,9 @@ function describeDue({
   const cancel = [`ductile job cancel ${job.id}`];
   if (crashCount > 0 && job.suspect) {
     return {
-      fact: `the engine crashed ${formatCount(crashCount, 'time')} while it ran, and it is tried again later`,
+      fact:
+        `the service crashed ${formatCount(crashCount, 'time')} while it ran, ` +
+        'and it is retried later',
       evidence: toFirstLine(job.lastError ?? 'the process that ran it died'),
       movesBy: 'its next attempt is due then',
       commands: cancel,
@@ -164,15 +168,15 @@ function describeDue({
   if (retryCount > 0) {
     return {
       fact: `attempt ${retryCount} of ${job.maxAttempts} failed, and the next one is due later`,
-      evidence: toFirstLine(job.lastError ?? 'no error was told'),
+      evidence: toFirstLine(job.lastError ?? 'no error was recorded'),
       movesBy: 'its next attempt is due then',
       commands: cancel,
       ...when,
     };
   }
   return {
-    fact: 'its time has not come',
-    evidence: `accepted from ${job.actor} for a later time`,
+    fact: 'it is not due yet',
+    evidence: `${job.actor} requested it for a later time`,
     movesBy: 'it is due then',
     commands: cancel,
     ...when,
@@ -187,7 +191,7 @@ function listQueueCauses(facts: WaitFacts): ExplanationCause[] {
   const ofPlugin = running.filter((one) => one.plugin === job.plugin);
   const { parallelism } = plugin;
   if (parallelism !== undefined && ofPlugin.length >= parallelism) {
-    const fact = `the plugin ${job.plugin} runs ${parallelism} at a time`;
+    const fact = `the plugin ${job.plugin} runs ${formatCount(parallelism, 'job')} at a time`;
     const wider = formatSetCommand(`plugins.${job.plugin}.parallelism`, String(parallelism + 1));
     causes.push(
       describeHolders(facts, ofPlugin, fact, plugin.isConcurrencySafe === false ? [] : [wider]),
@@ -197,12 +201,12 @@ function listQueueCauses(facts: WaitFacts): ExplanationCause[] {
   if (job.suspect && running.some(({ suspect }) => suspect)) {
     const suspects = running.filter(({ suspect }) => suspect);
     causes.push(
-      describeHolders(facts, suspects, 'it met crashes, so it runs alone among those that did'),
+      describeHolders(facts, suspects, 'it ran during crashes, so it runs alone among such jobs'),
     );
   }
   const { workers = 0, slug = '' } = service.tenant ?? {};
   if (workers > 0 && running.length >= workers) {
-    const fact = `the tenant ${slug} may run ${workers} at a time`;
+    const fact = `the tenant ${slug} may run ${formatCount(workers, 'job')} at a time`;
     const wider = `ductile tenant limit ${quoteShell(slug)} --workers ${workers + 1}`;
     causes.push(describeHolders(facts, running, fact, [wider]));
   }
@@ -226,14 +230,14 @@ function listKeyCauses(facts: WaitFacts): ExplanationCause[] {
       : running.find((other) => other.dependencyKey === dependencyKey);
   if (holder === undefined && first !== undefined && first.id !== job.id) {
     causes.push({
-      fact: `dependency ${dependencyKey}, for which job ${first.id} is first in line`,
-      evidence: `of those that wait for a key, who was due first runs first`,
-      movesBy: 'its turn comes when that has ended',
+      fact: `it waits for the dependency ${dependencyKey}; job ${first.id} is first in the queue`,
+      evidence: 'jobs that wait for a key run in the order in which they were due',
+      movesBy: 'its turn comes after that job',
       commands: [`ductile why ${first.id}`, `ductile job cancel ${first.id}`],
     });
   }
   if (holder !== undefined) {
-    const fact = `dependency ${dependencyKey}, held by job ${holder.id}`;
+    const fact = `it waits for the dependency ${dependencyKey}, held by job ${holder.id}`;
     causes.push(describeHolders(facts, [holder], fact));
   }
   const twin = running.find(
@@ -311,14 +315,14 @@ function describeQueuePosition({ job, queue }: WaitFacts): ExplanationCause {
   if (queue.ahead === 0) {
     return {
       fact: 'it is next in line',
-      evidence: 'nothing on record holds it back',
+      evidence: 'nothing holds it back',
       at: job.readyAt,
-      movesBy: 'the next free worker takes it',
+      movesBy: 'the next free worker claims it',
     };
   }
   return {
     fact: `${formatCount(queue.ahead, 'job')} of ${job.plugin} came before it`,
-    evidence: 'jobs of a plugin run in the order in which they came',
+    evidence: 'jobs of a plugin run in the order in which they arrived',
     at: job.readyAt,
     movesBy: 'its turn comes after them',
     commands: [`ductile job list --plugin ${quoteShell(job.plugin)} --status queued,running`],

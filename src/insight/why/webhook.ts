@@ -86,22 +86,22 @@ function listBlockers({
     causes.push({
       fact: 'nothing listens for deliveries',
       evidence: 'neither webhooks.listen nor api.enabled is set',
-      movesBy: 'it is heard when one of them is set and the service is started again',
+      movesBy: 'it accepts deliveries when one of them is set and the service is restarted',
       commands: ['ductile config set webhooks.listen=127.0.0.1:8081 --apply'],
     });
   }
   if (ratePerMinute === 0) {
     causes.push({
-      fact: 'it takes no delivery at all: its limit is 0 for each minute',
+      fact: 'it accepts no deliveries: its rate limit is 0 per minute',
       evidence: 'rate_limit_per_minute',
       commands: [`ductile webhook edit ${quoteShell(row.id)} --rate-limit-per-minute 600`],
     });
   }
   if (refusedCount > 0 && ratePerMinute > 0) {
     causes.push({
-      fact: `${formatCount(refusedCount, 'delivery', 'deliveries')} came faster than it takes them`,
-      evidence: `it takes ${ratePerMinute} for each minute; as this process saw it of late`,
-      movesBy: 'senders were answered 429, and when to come again',
+      fact: `${formatCount(refusedCount, 'delivery', 'deliveries')} exceeded its rate limit`,
+      evidence: `its limit is ${ratePerMinute} per minute; recent deliveries to this process`,
+      movesBy: 'senders got the status 429 and a Retry-After header',
       commands: [
         `ductile webhook edit ${quoteShell(row.id)} --rate-limit-per-minute ${ratePerMinute * 2}`,
       ],
@@ -118,9 +118,9 @@ function describeLastDelivery(facts: WebhookFacts): ExplanationCause {
   const [last] = deliveries;
   if (last === undefined) {
     return {
-      fact: 'nothing has ever been delivered to it that it could know',
-      evidence: `its address is /hooks/${row.id}, and it takes ${ratePerMinute} for each minute`,
-      movesBy: 'its sender has to deliver something',
+      fact: 'no deliveries are recorded',
+      evidence: `its path is /hooks/${row.id}, and its rate limit is ${ratePerMinute} per minute`,
+      movesBy: 'it waits for its sender',
     };
   }
   const { fact, evidence, at } = describeDelivery(last);
@@ -182,7 +182,7 @@ function describeStartedWork(
     const detail = outcome.detail === null ? '' : ` (${toFirstLine(outcome.detail)})`;
     return `its agent: ${outcome.status}${detail}`;
   }
-  if (started.length === 0) return 'nothing that it started is on record';
+  if (started.length === 0) return 'no work that it started is recorded';
   const named = started.slice(0, STARTED_SHOWN).map(({ fact }) => fact);
   const more = started.length - named.length;
   return [...named, ...(more === 0 ? [] : [`${more} more`])].join(', ');
@@ -201,7 +201,7 @@ function listDeliveryCommands({ verdict, id }: DeliveryRow, row: WebhookRow): st
 
 function describeDelivery(delivery: DeliveryRow): ExplanationFact {
   const { verdict, reason, source, signalId, duplicates, receivedAt } = delivery;
-  const again = duplicates === 0 ? '' : `, and came ${formatCount(duplicates, 'time')} again`;
+  const again = duplicates === 0 ? '' : `, and arrived ${formatCount(duplicates, 'time')} again`;
   const why = reason === null ? '' : ` (${toFirstLine(reason)})`;
   const record = signalId === null ? `delivery ${delivery.id}` : `signal ${signalId}`;
   return {
@@ -212,10 +212,10 @@ function describeDelivery(delivery: DeliveryRow): ExplanationFact {
 }
 
 function describeCreation({ createdBy, createdAt, triggerCount }: WebhookRow): ExplanationFact {
-  const fact = `${createdBy} opened it`;
+  const fact = `${createdBy} created it`;
   return {
     fact,
-    evidence: `${formatCount(triggerCount, 'delivery', 'deliveries')} taken since`,
+    evidence: `${formatCount(triggerCount, 'delivery', 'deliveries')} accepted since`,
     at: createdAt,
   };
 }
@@ -234,7 +234,7 @@ export function explainDelivery(facts: DeliveryFacts): Explanation {
   const subject = { kind: 'delivery', id, state: verdict } as const;
   const { fact, evidence, at } = describeDelivery(facts.delivery);
   const origin = {
-    fact: `it came to the webhook ${webhookId}`,
+    fact: `it was sent to the webhook ${webhookId}`,
     evidence: webhookId.startsWith('/') ? webhookId : `/hooks/${webhookId}`,
   };
   const commands = [...listCommands(facts), `ductile webhook delivery ${id}`];

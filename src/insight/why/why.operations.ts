@@ -12,8 +12,7 @@ import { allows } from '../../access/scopes.ts';
 
 export const explainWhy = defineOperation({
   name: 'why.explain',
-  summary:
-    'Say why something ran, did not run, or waits; when it will move, and what would move it.',
+  summary: 'Explain why something ran, did not run or waits, and when and how it continues.',
   effect: 'read',
   scope: ({ principal }, { kind }) =>
     kindScopes[kind === 'any' ? (listVisibleKinds(principal)[0] ?? 'job') : kind],
@@ -24,13 +23,13 @@ export const explainWhy = defineOperation({
       .min(1)
       .max(200)
       .describe(
-        'an id or its beginning, the id of a finding, or a name: <plugin>/<schedule>, ' +
+        'an id or the start of it, the id of a finding, or a name: <plugin>/<schedule>, ' +
           '<plugin>/<command>, a plugin, a pipeline or a webhook',
       ),
     kind: z
       .enum([...subjectKinds, 'any'])
       .default('any')
-      .describe('what it is (default: found by its name)'),
+      .describe('kind of the object (default: found by its name)'),
   }),
   output: explanationShape,
   errors: [
