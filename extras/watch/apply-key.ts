@@ -68,7 +68,7 @@ function requestAction(state: State, verb: 'cancel' | 'retry'): StateChange {
   const action = createAction(ref.view, ref.key, verb);
   if (action === undefined) {
     const { title } = definitions[ref.view];
-    const text = `${title} have nothing to ${verb}; 1 shows the jobs`;
+    const text = `You can't ${verb} ${title.toLowerCase()}. Press 1 for jobs.`;
     return { state: { ...state, notice: { text, isError: true } } };
   }
   return {
@@ -83,7 +83,7 @@ function applyConfirmKey(
   name: string,
 ): StateChange {
   if (name === 'y' && plan !== undefined) {
-    const notice = { text: `asking to ${action.label} …`, isError: false };
+    const notice = { text: `Requested: ${action.label} …`, isError: false };
     return { state: { ...state, dialog: undefined, notice }, effect: { kind: 'action', action } };
   }
   // A key typed before the question was shown isn't an answer to it.

@@ -33,7 +33,7 @@ export function renderDetails({ details, size, nowMs }: State): readonly Line[] 
   const { results, problem } = details;
   if (problem !== undefined)
     return wrap(toVisibleText(problem), size.columns).map((text) => makeLine(text, 'red'));
-  if (results === undefined) return [makeLine('Asking …', 'gray')];
+  if (results === undefined) return [makeLine('Loading …', 'gray')];
   return results
     .flatMap((result, at) => [
       ...(at === 0 ? [] : ['']),
@@ -63,7 +63,7 @@ function renderLastStderr({ name, output }: DetailResult): string[] {
   const stderr = name === 'job.inspect' ? rowsOf(output['attempts']).at(-1)?.['stderr'] : undefined;
   if (typeof stderr !== 'string' || stderr.trim() === '') return [];
   const lines = stderr.trimEnd().split('\n').slice(-STDERR_LINES);
-  return ['', 'Said last', ...lines.map((text) => `  | ${toVisibleText(text)}`)];
+  return ['', 'Last stderr', ...lines.map((text) => `  | ${toVisibleText(text)}`)];
 }
 
 /** Titles are alone on their line; states are at its end. */

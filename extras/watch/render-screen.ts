@@ -41,11 +41,11 @@ function listLines(state: State, height: number): Line[] {
   const { view, size, nowMs, filter } = state;
   const { columns, empty, status } = definitions[view];
   const part = state.data.parts[view];
-  if (part === undefined) return [makeLine('Asking …', 'gray')];
+  if (part === undefined) return [makeLine('Loading …', 'gray')];
   if (part.problem !== undefined) return [makeLine(part.problem, 'red')];
   const rows = shownRows(state);
   if (rows.length === 0) {
-    return [makeLine(filter === '' ? empty : `Nothing here has “${filter}” in it.`, 'gray')];
+    return [makeLine(filter === '' ? empty : `No rows contain “${filter}”.`, 'gray')];
   }
   // Show whole pages, so that the list doesn't scroll with every move of the bar.
   const length = Math.max(1, height - 1);
@@ -90,8 +90,8 @@ const linkStyles: Readonly<Record<Link, Span['style']>> = {
 const linkWords: Readonly<Record<Link, string>> = {
   connecting: 'connecting',
   live: 'live',
-  polling: 'looking every few seconds',
-  lost: 'LOST, trying again',
+  polling: 'polling every few seconds',
+  lost: 'LOST, reconnecting',
 };
 
 function titleLine({ link, linkNote, pendingData, serviceName, nowMs, size }: State): Line {
@@ -126,12 +126,12 @@ function tabLine({ view, filter, dialog, size }: State): Line {
 function footLines(state: State): Line[] {
   const { dialog, notice, details } = state;
   if (dialog?.kind === 'filter')
-    return [makeLine(`/${state.filter}_  enter keeps it, esc drops it`)];
+    return [makeLine(`/${state.filter}_  enter keeps the filter, esc cancels`)];
   if (dialog?.kind === 'help') return [makeLine('any key goes back', 'gray')];
   if (dialog?.kind === 'confirm') {
     const { action, plan } = dialog;
     if (plan === undefined)
-      return [makeLine(`${action.label}: asking what that would do …`, 'yellow')];
+      return [makeLine(`${action.label}: loading the plan …`, 'yellow')];
     const planLines = plan.flatMap((text) => wrap(toVisibleText(text), state.size.columns));
     return [
       ...planLines.map((text) => makeLine(text, 'yellow')),
@@ -186,14 +186,14 @@ function figure(count: number | undefined, word: string, style: Span['style']): 
 const keys: readonly (readonly [keys: string, meaning: string])[] = [
   ['1 to 5, tab', 'jobs, runs, schedules, incidents, plugins'],
   ['↑ ↓, j k', 'move; PgUp PgDn ten rows, g G to the ends'],
-  ['enter', 'details: why, attempts, errors, what was said last'],
+  ['enter', 'details: why, attempts, errors, last stderr'],
   ['esc, q', 'back from the details'],
-  ['/', 'show only rows with a text in them; esc shows all again'],
-  ['c', 'cancel the job or run; shows what that would do, and asks'],
-  ['r', 'retry the job, or revive the run; shows and asks too'],
-  ['p', 'pause the view, and let it go on'],
-  ['ctrl-L', 'draw everything anew'],
-  ['ctrl-Z', 'suspend; fg comes back'],
+  ['/', 'show only rows that contain a text; esc shows all rows'],
+  ['c', 'cancel the job or run; shows the plan and asks first'],
+  ['r', 'retry the job or revive the run; shows the plan and asks first'],
+  ['p', 'pause and resume the view'],
+  ['ctrl-L', 'redraw the screen'],
+  ['ctrl-Z', 'suspend; fg resumes'],
   ['q, ctrl-C', 'quit'],
 ];
 

@@ -37,7 +37,7 @@ export async function followEvents(
       const response = await openStream(await findTarget(), last);
       listener.link('live');
       last = await readStream(response, listener, over);
-      if (!over.aborted) listener.link('lost', 'the server has hung up');
+      if (!over.aborted) listener.link('lost', 'the service closed the connection');
     } catch (thrown) {
       const isRefused = thrown instanceof DuctileError && refusals.has(thrown.code);
       if (isRefused) waitMs = REFUSED_MS;
@@ -64,7 +64,7 @@ async function openStream(
   const type = response.headers['content-type'] ?? '';
   if (!type.startsWith('text/event-stream')) {
     parseResult(target, response, await readResponseText(target, response));
-    throw new DuctileError('SERVER_FOREIGN', 'what answered sends no events');
+    throw new DuctileError('SERVER_FOREIGN', 'the program at this address sends no events');
   }
   return response;
 }

@@ -52,7 +52,7 @@ const stateColumn = (field: string): Column => ({
 export const definitions: Readonly<Record<ViewName, ViewDefinition>> = {
   jobs: {
     title: 'Jobs',
-    empty: 'There are no jobs yet: ductile plugin run <plugin>',
+    empty: 'There are no jobs yet. Start one: ductile plugin run <plugin>',
     keyOf: raw('job_id'),
     status: raw('status'),
     cancel: 'job.cancel',
@@ -61,7 +61,7 @@ export const definitions: Readonly<Record<ViewName, ViewDefinition>> = {
       stateColumn('status'),
       { title: 'PLUGIN', cell: text('plugin') },
       { title: 'COMMAND', cell: text('command'), from: 40 },
-      { title: 'TRY', cell: text('attempt'), from: 60 },
+      { title: 'ATTEMPT', cell: text('attempt'), from: 60 },
       { title: 'CREATED', cell: when('created_at'), from: 50 },
       { title: 'ID', cell: text('job_id'), from: 64 },
       { title: 'ERROR', cell: text('last_error'), from: 76 },
@@ -69,7 +69,7 @@ export const definitions: Readonly<Record<ViewName, ViewDefinition>> = {
   },
   runs: {
     title: 'Runs',
-    empty: 'There are no runs of pipelines yet.',
+    empty: 'There are no pipeline runs yet.',
     keyOf: raw('run_id'),
     status: raw('status'),
     cancel: 'run.cancel',
@@ -85,7 +85,7 @@ export const definitions: Readonly<Record<ViewName, ViewDefinition>> = {
   },
   schedules: {
     title: 'Schedules',
-    empty: 'Nothing is scheduled.',
+    empty: 'There are no schedules.',
     keyOf: (row) => `${raw('plugin')(row)}/${raw('schedule_id')(row)}`,
     status: raw('status'),
     columns: [
@@ -108,25 +108,25 @@ export const definitions: Readonly<Record<ViewName, ViewDefinition>> = {
       {
         title: 'STATUS',
         cell: (row) =>
-          row['status'] === 'open' ? `${shapeOf('open')} open` : `${shapeOf('closed')} over`,
+          row['status'] === 'open' ? `${shapeOf('open')} open` : `${shapeOf('closed')} closed`,
         isState: true,
       },
       { title: 'KIND', cell: text('kind') },
       { title: 'OPENED', cell: when('opened_at'), from: 50 },
       { title: 'ABOUT', cell: text('key'), from: 40 },
-      { title: 'WHAT', cell: text('message'), from: 64 },
+      { title: 'MESSAGE', cell: text('message'), from: 64 },
     ],
   },
   plugins: {
     title: 'Plugins',
-    empty: 'Nothing waits, nothing runs, and every breaker is closed.',
+    empty: 'No jobs are queued or running, and every breaker is closed.',
     keyOf: raw('plugin'),
     status: raw('breaker'),
     columns: [
       { title: 'PLUGIN', cell: text('plugin') },
       { title: 'RUNNING', cell: text('running') },
       { title: 'READY', cell: text('ready'), from: 36 },
-      { title: 'LATER', cell: text('delayed'), from: 44 },
+      { title: 'DELAYED', cell: text('delayed'), from: 44 },
       { ...stateColumn('breaker'), title: 'BREAKER' },
     ],
   },

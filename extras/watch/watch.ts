@@ -17,18 +17,18 @@ export async function watchAll(session: CliSession, options: WatchFlags): Promis
     const { showScreen } = await import('./screen.ts');
     return showScreen(session, options);
   }
-  if (!isOnce) io.stderr.write(`${obstacle ?? ''}; this is how things are now, once.\n`);
+  if (!isOnce) io.stderr.write(`${obstacle ?? ''}. This is a single snapshot.\n`);
   await printSnapshot(session, options);
   return 0;
 }
 
 /** Explains why the screen can't be drawn. */
 function findObstacle({ io }: CliSession): string | undefined {
-  if (!io.isTTY) return 'The output is no terminal';
-  if (!io.isInTTY) return 'The input is no terminal, so there are no keys';
+  if (!io.isTTY) return "The output isn't a terminal";
+  if (!io.isInTTY) return "The input isn't a terminal, so keys don't work";
   const term = io.env['TERM'] ?? '';
   return ['', 'dumb'].includes(term)
-    ? `A terminal with TERM=${term} cannot be drawn on`
+    ? `A terminal with TERM=${term} can't show the screen`
     : undefined;
 }
 

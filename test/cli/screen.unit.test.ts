@@ -85,7 +85,7 @@ describe('the list', () => {
   test('hidden, unknown and missing rows say so', () => {
     const part = { rows: [], problem: 'the token lacks jobs:ro' };
     expect(text(start({ kind: 'part', view: 'jobs', part }).state)).toContain('lacks jobs:ro');
-    expect(text(start().state)).toContain('Asking …');
+    expect(text(start().state)).toContain('Loading …');
     expect(text(start(jobs()).state)).toContain('There are no jobs yet');
   });
 
@@ -197,7 +197,7 @@ describe('details', () => {
   });
 
   test('for another row that come late are not shown', () => {
-    expect(text(continueWith(opened.state, outcome('b2')).state)).toContain('Asking …');
+    expect(text(continueWith(opened.state, outcome('b2')).state)).toContain('Loading …');
   });
 
   test('scroll to their end and no further, and back', () => {
@@ -258,7 +258,7 @@ describe('every screen', () => {
       { kind: 'overview', overview: { running: 2, queued: 7, failed: 1, breakers: 1 } },
       { kind: 'second', nowMs: NOW, endCounts: { good: 3, bad: 1 } },
     );
-    expect(text(state)).toContain('LOST, trying again  nobody answers');
+    expect(text(state)).toContain('LOST, reconnecting  nobody answers');
     expect(text(state)).toContain('2 running  7 queued  1 failed/h  1 breaker open  – incidents');
     expect(text(state)).toContain('4/min');
   });

@@ -63,7 +63,7 @@ test(
     await terminal.sees(/\? help +q quit +↑↓ enter details +1-5 v…/);
     expect(terminal.screen()).toHaveLength(10);
     await proxy.close();
-    await terminal.sees(/ductile LOST, trying again/);
+    await terminal.sees(/ductile LOST, reconnecting/);
     await openProxy(proxy.port);
     await terminal.sees(/ductile live/);
     terminal.press('q');
@@ -142,9 +142,9 @@ describe("an output that can't be drawn on", () => {
     name === 'job.list' ? { jobs: [{ job_id: 'a', plugin: 'mail', status: 'dead' }] } : {};
 
   test.each([
-    ['The output is no terminal', {}],
+    ["The output isn't a terminal", {}],
     ['TERM=dumb', { isTTY: true, isInTTY: true, env: { TERM: 'dumb' } }],
-    ['The input is no terminal', { isTTY: true, env: { TERM: 'xterm' } }],
+    ["The input isn't a terminal", { isTTY: true, env: { TERM: 'xterm' } }],
   ])('%s: everything once, and the reason', async (reason, io) => {
     const { out, err, code } = await run(['watch'], { answer, io });
     expect(code).toBe(0);
