@@ -32,10 +32,10 @@ export function findViolations(evidence: Evidence): Violations {
   const different: string[] = [];
   for (const { unit, id } of requests) {
     const lineage = lineages.get(id);
-    if (lineage === undefined) lost.push(`${unit} was accepted as ${id} and not done`);
+    if (lineage === undefined) lost.push(`${unit} was accepted as ${id} and did not finish`);
     else if (outcomeOf(lineage) !== baseline.get(unit))
       different.push(
-        `${unit} (${id}) came to something else than in peace: ${describeFailure(lineage)}`,
+        `${unit} (${id}) ended differently than without kills: ${describeFailure(lineage)}`,
       );
   }
   const starts = record.filter(({ phase }) => phase === 'start');
@@ -43,7 +43,7 @@ export function findViolations(evidence: Evidence): Violations {
     lost,
     different,
     twice: [
-      ...evidence.strays.map((id) => `${id} was asked for by nobody`),
+      ...evidence.strays.map((id) => `${id} was not requested`),
       ...findTwice(evidence),
     ],
     repeated: starts.length - new Set(starts.map((line) => line.job_id)).size,
@@ -77,7 +77,7 @@ function findTwice({ attempts, record, lineages }: Evidence): string[] {
 function describeFailure({ jobs, runs }: Lineage): string {
   const halted = runs.find(({ haltMessage }) => haltMessage !== null);
   const failed = jobs.find(({ lastError, status }) => lastError !== null && status !== 'succeeded');
-  const reason = halted?.haltMessage ?? failed?.lastError ?? 'other steps were taken';
+  const reason = halted?.haltMessage ?? failed?.lastError ?? 'other steps ran';
   return reason.slice(0, 300);
 }
 

@@ -120,15 +120,15 @@ async function tryOnce(
     if (request === undefined) return { why: 'there was no time for it' };
     baselineRequests.push(request);
     const rootJobId = await findRoot(ledger, request.id);
-    if (rootJobId === undefined) return { why: 'what was accepted is not there' };
+    if (rootJobId === undefined) return { why: 'the accepted request is not in the ledger' };
     if (!(await waitForEnd(ledger, rootJobId, over)))
-      return { why: 'it does not come to an end, though nothing was killed' };
+      return { why: 'it did not finish, although nothing was killed' };
     const lineage = await readLineage(ledger, rootJobId);
     if (lineage.jobs.length >= LINEAGE_MAX)
-      return { why: `one of it leads to ${LINEAGE_MAX} jobs or more` };
+      return { why: `one request starts ${LINEAGE_MAX} jobs or more` };
     return outcomeOf(lineage);
   } catch (thrown) {
-    return { why: `it is refused: ${messageOf(thrown)}` };
+    return { why: `it was refused: ${messageOf(thrown)}` };
   }
 }
 
@@ -172,7 +172,8 @@ async function sendOne(
     const rootJobId = await findRoot(ledger, request.id);
     if (rootJobId !== undefined) await waitForEnd(ledger, rootJobId, supervisor.gaveUp);
   } catch (thrown) {
-    supervisor.faults.push(`${unit.name} was refused, though not in peace: ${messageOf(thrown)}`);
+    const message = messageOf(thrown);
+    supervisor.faults.push(`${unit.name} was refused, but accepted without kills: ${message}`);
     await sleep(POLL_MS);
   }
 }

@@ -28,7 +28,7 @@ export function createProof(
   const hasTried = requests.length > 0 && kills.length > 0;
   const count = (kind: string): number => kills.filter((kill) => kill.kind === kind).length;
   if (count('spawner') === 0 && requests.length > 0)
-    untried.push({ what: 'the death of the spawner', why: 'it was not hit in this time' });
+    untried.push({ what: 'a crash of the spawner', why: 'it was not killed in this time' });
   return {
     verdict: broken.length > 0 ? 'broken' : hasTried ? 'kept' : 'untried',
     seed,

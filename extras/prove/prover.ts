@@ -34,10 +34,10 @@ function plan({ units, responses, untried }: TestPlan, copied: CopyCounts): stri
   const names = units.map(({ name }) => name).join(', ');
   const recorded = responses.filter(({ by }) => by === 'recorded').length;
   return [
-    `A copy of the ledger would be worked on: ${copied.jobs} jobs, ${copied.runs} runs.`,
-    units.length === 0 ? 'There is nothing to try.' : `These would be tried: ${names}.`,
-    `Stand-ins would answer for ${responses.length} commands, ${recorded} as was recorded.`,
-    ...untried.map(({ what, why }) => `Not tried: ${what}; ${why}.`),
+    `The test will use a copy of the ledger: ${copied.jobs} jobs, ${copied.runs} runs.`,
+    units.length === 0 ? 'There is nothing to test.' : `It will test: ${names}.`,
+    `Stubs will replace ${responses.length} commands, ${recorded} with recorded responses.`,
+    ...untried.map(({ what, why }) => `Not tested: ${what}; ${why}.`),
   ];
 }
 

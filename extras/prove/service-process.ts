@@ -97,7 +97,7 @@ async function waitUntilReady(
     });
   }
   void ended.then(({ code, signal, output }) =>
-    reject(new Error(`the engine ended with ${signal ?? code} before it was ready: ${output}`)),
+    reject(new Error(`the service ended with ${signal ?? code} before it was ready: ${output}`)),
   );
   // The caller may kill it before it is ready.
   promise.catch(() => undefined);

@@ -18,7 +18,7 @@ const record = (phase) => {
 record('start');
 const responses = JSON.parse(readFileSync(join(import.meta.dirname, 'responses.json'), 'utf8'));
 const name = instance + '.' + command;
-const response = responses[name + '@' + request.step_id] ?? responses[name] ?? { status: 'ok', result: 'stand-in' };
+const response = responses[name + '@' + request.step_id] ?? responses[name] ?? { status: 'ok', result: 'stub' };
 const digits = parseInt(job_id.replaceAll('-', '').slice(-6), 16) + attempt;
 Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10 + digits % 140);
 const events = response.events?.map((event) => event.dedupe_key === undefined ? event :

@@ -109,7 +109,7 @@ function limitEvents(response: JsonObject): Pick<StubResponse, 'response' | 'wit
 
 function inventResponse(plugin: string, command: ManifestCommand): StubResponse {
   const { name, outputSchema, values } = command;
-  const ok = { status: 'ok', result: 'stand-in' };
+  const ok = { status: 'ok', result: 'stub' };
   const shared = { plugin, command: name, step: undefined, jobId: undefined, without: undefined };
   const [emitted] = values.emit;
   if (outputSchema === undefined) return { ...shared, by: 'echo', response: ok };
@@ -147,7 +147,7 @@ export function breakLoops(
     }
     if (!seen.has(name)) return stub;
     const { events: _, ...response } = stub.response;
-    return { ...stub, response, without: 'its events, which would start it again for ever' };
+    return { ...stub, response, without: 'its events, which would start it in an endless loop' };
   });
 }
 

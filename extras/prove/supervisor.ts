@@ -69,7 +69,7 @@ export class Supervisor {
     this.#shouldRun = false;
     const ended = await this.#service?.stop();
     if (ended === undefined || ended.code === 0 || this.gaveUp.aborted) return;
-    this.faults.push(`the engine did not stop in good order: ${describeExit(ended)}`);
+    this.faults.push(`the service did not stop cleanly: ${describeExit(ended)}`);
   }
 
   /** Kills the service in any state, and doesn't restart it. */
@@ -97,7 +97,7 @@ export class Supervisor {
     const atPoint = !this.#wasKilled && faultPoint !== undefined && ended.signal === 'SIGKILL';
     if (atPoint) this.kills.push({ kind: 'engine', point: faultPoint, atMs: Date.now() });
     const isFault = !this.#wasKilled && !atPoint;
-    if (isFault) this.faults.push(`the engine ended by itself: ${describeExit(ended)}`);
+    if (isFault) this.faults.push(`the service ended unexpectedly: ${describeExit(ended)}`);
     this.#failedStarts = isFault && !wasReady ? this.#failedStarts + 1 : 0;
     if (this.#failedStarts >= STARTS_FAILED_MAX) this.#gaveUp.abort();
     else this.#launch(this.#choosePoint());
@@ -105,5 +105,5 @@ export class Supervisor {
 }
 
 function describeExit({ code, signal, output }: ServiceExit): string {
-  return `${signal ?? `exit code ${code}`}${output === '' ? '' : `, saying ${output.trim()}`}`;
+  return `${signal ?? `exit code ${code}`}${output === '' ? '' : `, output: ${output.trim()}`}`;
 }

@@ -135,20 +135,20 @@ function findKillable({ catalog, pipelines }: LedgerEngine): Set<string> {
 function listUntried(engine: LedgerEngine, only: string | undefined): UntriedItem[] {
   const { config, catalog, refused } = engine;
   const untried: UntriedItem[] = [
-    { what: 'what plugins do', why: 'a stand-in answered for each of them' },
+    { what: 'the effects of plugins', why: 'a stub replaced each of them' },
   ];
   if (config.webhooks.endpoints.length > 0 || config.webhooks.enabled)
-    untried.push({ what: 'webhooks', why: 'a rehearsal listens to nobody' });
+    untried.push({ what: 'webhooks', why: 'a rehearsal accepts no deliveries' });
   if (config.state.kind === 'postgres') {
-    const why = 'the copy is a SQLite file with one host; leases between hosts are not in it';
+    const why = 'the copy is a SQLite file with one host, without leases between hosts';
     untried.push({ what: 'several hosts on PostgreSQL', why });
   }
   for (const { plugin, message } of catalog.problems)
     untried.push({ what: `plugin ${plugin}`, why: `it did not load: ${message}` });
   for (const { slug, reason } of refused)
-    untried.push({ what: `package ${slug}`, why: `it is not in force: ${reason}` });
+    untried.push({ what: `package ${slug}`, why: `it is not active: ${reason}` });
   if (only !== undefined)
-    untried.push({ what: 'other pipelines', why: `only ${only} was asked for` });
+    untried.push({ what: 'other pipelines', why: `only ${only} was requested` });
   return untried;
 }
 
@@ -162,7 +162,11 @@ function listChanges(pipelines: readonly Pipeline[]): string[] {
     found.map(({ name, node }) => `${name}/${node.id}`).join(', ');
   return [
     'Retries waited 200ms at most.',
-    ...(waits.length === 0 ? [] : [`These waited 200ms, and for no signal: ${list(waits)}.`]),
-    ...(approvals.length === 0 ? [] : [`These were approved by the clock: ${list(approvals)}.`]),
+    ...(waits.length === 0
+      ? []
+      : [`These steps waited 200ms, and not for a signal: ${list(waits)}.`]),
+    ...(approvals.length === 0
+      ? []
+      : [`These steps were approved automatically: ${list(approvals)}.`]),
   ];
 }

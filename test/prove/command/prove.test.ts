@@ -61,8 +61,8 @@ describe('with a server that runs', () => {
     expect(proof.stubbed).toMatchObject([{ command: 'notes.handle', by: 'recorded' }]);
     expect(proof.changes).toEqual([
       'Retries waited 200ms at most.',
-      'These waited 200ms, and for no signal: fan/later.',
-      'These were approved by the clock: fan/asked.',
+      'These steps waited 200ms, and not for a signal: fan/later.',
+      'These steps were approved automatically: fan/asked.',
     ]);
     expect(await look()).toEqual(before);
     expect(readdirSync(scratch)).toEqual([]);
@@ -73,9 +73,9 @@ test('a ledger on PostgreSQL is rehearsed on a copy in a file, and the output sa
   const place = await makeInstallation('postgres');
   await (await place.start()).run('notes');
   const { out } = await prove(place, '--dry-run');
-  expect(out).toContain('A copy of the ledger would be worked on: 1 jobs, 0 runs.');
-  expect(out).toContain('Stand-ins would answer for 2 commands, 1 as was recorded.');
-  expect(out).toContain('Not tried: several hosts on PostgreSQL; the copy is a SQLite file');
+  expect(out).toContain('The test will use a copy of the ledger: 1 jobs, 0 runs.');
+  expect(out).toContain('Stubs will replace 2 commands, 1 with recorded responses.');
+  expect(out).toContain('Not tested: several hosts on PostgreSQL; the copy is a SQLite file');
 });
 
 describe('without one', () => {
@@ -83,10 +83,10 @@ describe('without one', () => {
     const place = await makeInstallation();
     const plan = await prove(place, '--dry-run');
     expect(plan.out.split('\n')).toEqual([
-      'A copy of the ledger would be worked on: 0 jobs, 0 runs.',
-      'These would be tried: fan.',
-      'Stand-ins would answer for 2 commands, 0 as was recorded.',
-      'Not tried: what plugins do; a stand-in answered for each of them.',
+      'The test will use a copy of the ledger: 0 jobs, 0 runs.',
+      'It will test: fan.',
+      'Stubs will replace 2 commands, 0 with recorded responses.',
+      'Not tested: the effects of plugins; a stub replaced each of them.',
       'Nothing was done.',
       '',
     ]);
