@@ -21,7 +21,7 @@ export async function checkCommand(
   const { reply, end } = await bench.send(name, { with: { payload: {} } });
   const check = 'empty payload';
   if (reply.kind === 'ok' || reply.kind === 'error') {
-    const seen = reply.kind === 'ok' ? 'answers ok' : `answers: ${reply.message}`;
+    const seen = reply.kind === 'ok' ? 'returns ok' : `returns an error: ${reply.message}`;
     return [...findings, { check, command: name, verdict: 'passed', seen }];
   }
   return [...findings, { check, command: name, verdict: 'failed', ...explain(reply, end) }];
@@ -32,18 +32,18 @@ async function checkReply(
   command: ManifestCommand,
   isNamed: boolean,
 ): Promise<Finding[]> {
-  const head = { check: 'answer', command: command.name };
+  const head = { check: 'response', command: command.name };
   const duration = formatDuration(Math.round(end.runMs));
   if (reply.kind === 'error') {
     return [
       {
         ...head,
         verdict: isNamed || command.name === 'health' ? 'failed' : 'warning',
-        seen: `answers an error in ${duration}: ${reply.message}`,
-        means: reply.retry
-          ? 'It would be tried again.'
-          : 'The job would fail, without another try.',
-        mend: `Give it what it needs: examples/${command.name}.json in its directory, --payload or --settings.`,
+        seen: `returns an error in ${duration}: ${reply.message}`,
+        means: reply.retry ? 'Ductile would retry the job.' : 'The job would fail without a retry.',
+        mend:
+          'Give the command its input with --payload, --settings, ' +
+          `or examples/${command.name}.json in the directory of the plugin.`,
       },
     ];
   }
@@ -51,7 +51,7 @@ async function checkReply(
   const passed: Finding = {
     ...head,
     verdict: 'passed',
-    seen: `answers in ${duration}: ${reply.result}`,
+    seen: `responds in ${duration}: ${reply.result}`,
   };
   return [passed, ...(await checkEvents(reply.events, command))];
 }
@@ -69,8 +69,8 @@ async function checkEvents(
     findings.push({
       ...head,
       seen: `emits ${type}, and the manifest declares ${declared.join(', ')}`,
-      means: 'It is a signal like any other, but nobody who reads the manifest expects it.',
-      mend: `Add it to commands.${name}.values.emit, or emit what is declared.`,
+      means: 'It becomes a signal, but readers of the manifest do not expect it.',
+      mend: `Add it to commands.${name}.values.emit, or emit a declared event.`,
     });
   }
   for (const { type, payload } of outputSchema === undefined ? [] : events) {
@@ -86,7 +86,7 @@ async function checkEvents(
       ...head,
       check: 'output',
       seen: `${mismatch.place} ${mismatch.message}`,
-      means: 'What follows, and agents that read the schema, find something else than promised.',
+      means: 'Handlers of the event, and agents that read the schema, get unexpected data.',
       mend: `Correct the payload of ${type}, or commands.${name}.output_schema.`,
     });
     break;

@@ -36,9 +36,9 @@ async function checkUnknownCommand(bench: TestBench): Promise<Finding> {
     return {
       check,
       verdict: 'failed',
-      seen: `answers ok to ${UNKNOWN}: ${reply.result}`,
+      seen: `returns ok for ${UNKNOWN}: ${reply.result}`,
       means: 'A new command in the manifest would silently do something else.',
-      mend: 'Look at `command`, and answer an error with "retry": false to those you do not know.',
+      mend: 'Check `command`, and return an error with "retry": false for unknown commands.',
     };
   }
   if (reply.kind !== 'error') return { check, verdict: 'failed', ...explain(reply, end) };
@@ -46,20 +46,20 @@ async function checkUnknownCommand(bench: TestBench): Promise<Finding> {
   return {
     check,
     verdict: 'warning',
-    seen: `is refused, but may be tried again: ${reply.message}`,
-    means: 'The job is tried again and again although no attempt can help.',
-    mend: 'Answer with "retry": false.',
+    seen: `is refused, but Ductile would retry it: ${reply.message}`,
+    means: 'Ductile retries the job, although no retry can succeed.',
+    mend: 'Return the error with "retry": false.',
   };
 }
 
 async function checkExtraMembers(bench: TestBench, probe: string | undefined): Promise<Finding> {
-  const check = 'more members';
+  const check = 'extra members';
   if (probe === undefined) return skipped(check, 'it has only write commands');
   const before = await bench.send(probe);
-  if (!hasReplied(before)) return skipped(check, `${probe} does not answer`);
+  if (!hasReplied(before)) return skipped(check, `${probe} returns no response`);
   const { reply, end } = await bench.send(probe, { extraMembers: { x_later: { a: [1] } } });
   if (reply.kind === before.reply.kind) {
-    return { check, verdict: 'passed', seen: 'are ignored when a request has them' };
+    return { check, verdict: 'passed', seen: 'are ignored' };
   }
   const seen = reply.kind === 'ok' ? reply.result : reply.message;
   const explanation =
@@ -68,7 +68,7 @@ async function checkExtraMembers(bench: TestBench, probe: string | undefined): P
     check,
     verdict: 'failed',
     ...explanation,
-    means: 'A later runtime may say more in its requests; then every job of it fails.',
+    means: 'A later version of Ductile may send more members. Then every job of the plugin fails.',
     mend: 'Read the members that you need, and ignore the others.',
   };
 }
@@ -88,22 +88,22 @@ async function checkMisconfigured(bench: TestBench, probe: string | undefined): 
   if (reply.kind !== 'ok' && reply.exit78) {
     return { check, verdict: 'passed', seen: `${what}: ${reply.message}` };
   }
-  if (reply.kind === 'unstarted') return skipped(check, `${probe} does not answer`);
+  if (reply.kind === 'unstarted') return skipped(check, `${probe} returns no response`);
   if (reply.kind === 'ok') {
     return {
       check,
       verdict: 'warning',
-      seen: `${what}, ${probe} answers ok`,
+      seen: `${what}, ${probe} returns ok`,
       means: 'A mistake in the configuration is noticed late, or never.',
-      mend: `Check config.${key} in ${probe}, and exit with 78 when it is wrong.`,
+      mend: `Check config.${key} in ${probe}, and exit with 78 if it is wrong.`,
     };
   }
   return {
     check,
     verdict: 'warning',
     seen: `${what}: ${reply.message}; the exit code is not 78`,
-    means: 'The job is tried again and again although only the operator can help.',
-    mend: 'Answer the error and exit with 78 when the configuration is wrong.',
+    means: 'Ductile retries the job, although only the operator can fix it.',
+    mend: 'Return the error, and exit with 78 if the configuration is wrong.',
   };
 }
 
@@ -128,15 +128,15 @@ async function checkPrewarm(
       check,
       verdict: 'failed',
       seen: `${earlyEnd} before its request`,
-      means: 'What was started ahead is thrown away each time, and costs more than it saves.',
+      means: 'Each prewarmed process is discarded, so prewarming costs more than it saves.',
       mend: 'Do nothing before the request is read, or remove `prewarm: true`.',
     };
   }
   if (probe === undefined) return skipped(check, 'it has only write commands');
   if (!hasReplied(await send(probe, { isPrewarmed: true }))) {
-    return skipped(check, `${probe} does not answer`);
+    return skipped(check, `${probe} returns no response`);
   }
-  return { check, verdict: 'passed', seen: 'waits for its request, and answers it' };
+  return { check, verdict: 'passed', seen: 'waits for its request, and responds to it' };
 }
 
 interface WaitResult {
@@ -193,8 +193,8 @@ const unstoppable: Finding = {
   check: 'SIGTERM',
   verdict: 'failed',
   seen: `still runs ${formatDuration(limits.killGraceMs)} after SIGTERM`,
-  means: 'It is killed with SIGKILL, and what it has begun is not brought to an end.',
-  mend: 'Do not ignore SIGTERM; end soon after it, children included.',
+  means: "Ductile kills it with SIGKILL, and it can't finish its work.",
+  mend: 'Do not ignore SIGTERM. End soon after it, together with all child processes.',
 };
 
 function stoppedIn(ms: number): Finding {

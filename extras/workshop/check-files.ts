@@ -21,7 +21,7 @@ export interface FileCheckResult {
 export async function checkFiles(directory: string): Promise<FileCheckResult> {
   const document = readDocument(join(directory, MANIFEST_FILE), limits.manifestBytesMax);
   const { manifest, problems } = parseManifest(document);
-  const unloaded = 'The plugin is not loaded; `ductile plugin list` shows the same reason.';
+  const unloaded = 'Ductile does not load the plugin. `ductile plugin list` shows the same reason.';
   if (manifest === undefined) {
     const findings = problems.map(({ place, key, message, hint }): Finding => ({
       check: 'manifest',
@@ -43,7 +43,7 @@ export async function checkFiles(directory: string): Promise<FileCheckResult> {
     means: unloaded,
     mend: hint,
   }));
-  const trusted: Finding = { check: 'trust', verdict: 'passed', seen: `${entrypoint} may be run` };
+  const trusted: Finding = { check: 'trust', verdict: 'passed', seen: `${entrypoint} can be run` };
   const findings: Finding[] = [
     { check: 'manifest', verdict: 'passed', seen: `${manifest.name} offers ${names}` },
     ...(faults.length === 0 ? [trusted] : faults),
@@ -63,7 +63,9 @@ async function checkSchemas({ commands }: Manifest): Promise<Finding[]> {
         await findMismatch(`${key} of ${name}`, schema, {}, 'payload');
       } catch (thrown) {
         const means =
-          key === 'input_schema' ? 'No payload of this command is accepted.' : 'It says nothing.';
+          key === 'input_schema'
+            ? 'Ductile accepts no payload for this command.'
+            : "Ductile can't use the schema.";
         const mend = 'Write it as JSON Schema 2020-12, or as a map from field to type.';
         const seen = messageOf(thrown);
         findings.push({ check: 'schema', command: name, verdict: 'failed', seen, means, mend });
@@ -84,9 +86,11 @@ function checkWrites({ commands }: Manifest, directory: string): Finding[] {
     check: 'idempotency',
     command: name,
     verdict: 'hint',
-    seen: 'it writes, nothing in its files uses `idempotency_key`, and the manifest is silent',
-    means: 'After a crash the attempt is repeated, so what it writes may be written twice.',
-    mend: 'Send `idempotency_key` along with what it writes, or say `idempotent: true` (or false) in the manifest.',
+    seen: 'it writes, no file uses `idempotency_key`, and the manifest does not set `idempotent`',
+    means: 'Ductile repeats the attempt after a crash, so it may write the same data twice.',
+    mend:
+      'Send `idempotency_key` with each write, ' +
+      'or set `idempotent: true` (or false) in the manifest.',
   }));
 }
 

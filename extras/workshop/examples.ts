@@ -86,7 +86,7 @@ function readRecorded(directory: string, command: string): JsonObject | undefine
     if (isObject(value)) return value;
     throw new SyntaxError('it is not an object');
   } catch (thrown) {
-    throw new DuctileError('INPUT_INVALID', `${path} is no request: ${messageOf(thrown)}`, {
+    throw new DuctileError('INPUT_INVALID', `${path} isn't a request: ${messageOf(thrown)}`, {
       place: path,
     });
   }

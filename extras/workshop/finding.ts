@@ -31,49 +31,52 @@ export function explain(reply: MissingReply, end: ProcessEnd): Explanation {
     case 'timeout':
       return {
         seen,
-        means: 'It is stopped (SIGTERM, then SIGKILL), and the attempt counts as timed out.',
-        mend: 'Answer in time; give up before `deadline_at`; close what keeps the process alive.',
+        means: 'Ductile stops it (SIGTERM, then SIGKILL), and the attempt times out.',
+        mend:
+          'Respond before `deadline_at`, then exit. ' +
+          'Close everything that keeps the process alive.',
       };
     case 'unstarted':
       return {
         seen,
-        means: 'No job of it can run; each uses up its attempts and becomes dead.',
-        mend: 'Look at its first line (#!) and that the interpreter is on the PATH.',
+        means: 'No job of the plugin can run. Each job uses up its attempts and becomes dead.',
+        mend: 'Check its first line (#!), and that the interpreter is on the PATH.',
       };
     case 'signal':
       return {
         seen,
-        means: 'It counts as a crash: the attempt is repeated, and in the end the job is dead.',
-        mend: 'Answer before anything ends the process; see what it wrote to stderr.',
+        means:
+          'This counts as a crash. Ductile repeats the attempt, ' +
+          'and the job becomes dead in the end.',
+        mend: 'Respond before the process ends. Check its stderr for the cause.',
       };
     case 'exit':
       return {
         seen,
-        means:
-          'The attempt fails, and is repeated with growing delays until the attempts are used up.',
-        mend: 'Catch what goes wrong and answer {"status":"error","error":"…"}; the code may be 0.',
+        means: 'The attempt fails. Ductile retries it with growing delays up to max_attempts.',
+        mend: 'Catch errors and return {"status":"error","error":"…"}. The exit code may be 0.',
       };
     case 'protocol':
       return explainOutput(seen, end);
     default:
-      return { seen, means: 'The attempt is given up.', mend: 'Run the test again.' };
+      return { seen, means: 'Ductile gives up the attempt.', mend: 'Run the test again.' };
   }
 }
 
 /** Recognizes the most common cause: other output before the response. */
 function explainOutput(seen: string, end: ProcessEnd): Explanation {
-  const means = 'The attempt fails although the work may be done, so that it is done again.';
+  const means = 'The attempt fails although the work may be done, so Ductile repeats the work.';
   if (end.stdoutOverflowed || end.stopped === 'output') {
-    const mend = `Answer with less than ${limits.stdoutBytesMax} bytes; put large things into a file.`;
+    const mend = `Return less than ${limits.stdoutBytesMax} bytes. Put large data into a file.`;
     return { seen, means, mend };
   }
   const lines = end.stdout.toString().trimEnd().split('\n');
   if (lines.length > 1 && isResponse(lines.at(-1) ?? '')) {
     const first = JSON.stringify(lines[0]?.slice(0, 80));
     return {
-      seen: `stdout has ${first} before the answer`,
+      seen: `stdout has ${first} before the response`,
       means,
-      mend: 'Print to stderr, or use `logs` of the answer: stdout is for one JSON object alone.',
+      mend: 'Print to stderr, or use `logs` in the response. Write only one JSON object to stdout.',
     };
   }
   const mend =

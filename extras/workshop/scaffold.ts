@@ -26,7 +26,7 @@ export function scaffold(options: ScaffoldOptions): string[] {
   const files = planScaffold(options);
   const existing = files.find(({ path }) => existsSync(path));
   if (existing !== undefined) {
-    throw new DuctileError('PLUGIN_EXISTS', `${existing.path} is there already`, {
+    throw new DuctileError('PLUGIN_EXISTS', `${existing.path} exists already`, {
       place: directory,
     });
   }

@@ -81,19 +81,19 @@ async function checkCommands(
     const missing = bench.manifest.configKeys.required.filter((key) => !Object.hasOwn(config, key));
     if (missing.length > 0) {
       findings.push({
-        check: 'answer',
+        check: 'response',
         command: name,
         verdict: name === named ? 'failed' : 'skipped',
         seen: `was not run: it needs config.${missing.join(', config.')}`,
-        mend: `Give them with --settings, or in examples/${name}.json.`,
+        mend: `Set them with --settings, or in examples/${name}.json.`,
       });
     } else if (type === 'write' && !all && name !== named) {
       findings.push({
-        check: 'answer',
+        check: 'response',
         command: name,
         verdict: 'skipped',
         seen: 'was not run: it writes',
-        mend: `Run it too with --command ${name}, or all with --all.`,
+        mend: `Run it with --command ${name}, or all commands with --all.`,
       });
     } else {
       findings.push(...(await checkCommand(bench, command, name === named)));
@@ -106,6 +106,6 @@ const noHealth: Finding = {
   check: 'health',
   verdict: 'hint',
   seen: 'it has no command health',
-  means: '`ductile plugin health` and the dashboard cannot say how it is.',
-  mend: 'Declare health (type: read): check the configuration, and answer ok or error.',
+  means: "`ductile plugin health` and the dashboard can't show its health.",
+  mend: 'Declare health (type: read). Check the configuration in it, and return ok or an error.',
 };

@@ -32,7 +32,7 @@ export function makeWorkshop(configPath: string | undefined): Workshop {
     },
     planCreate(request) {
       const files = listScaffold(toScaffold(request, findConfig(configPath), sdk));
-      return Promise.resolve(files.map((file) => `${file} would be written.`));
+      return Promise.resolve(files.map((file) => `${file} will be written.`));
     },
     async testPlugin(request) {
       checkRequest(request);
@@ -53,8 +53,8 @@ export function makeWorkshop(configPath: string | undefined): Workshop {
       checkRequest(request);
       const { directory, command, all = false } = request;
       const which =
-        command ?? (all ? 'each of its commands' : 'each of its commands that only reads');
-      return Promise.resolve([`${directory} would be run, with ${which}, several times.`]);
+        command ?? (all ? 'each of its commands' : 'each of its commands that only read');
+      return Promise.resolve([`${directory} will be run several times, with ${which}.`]);
     },
   };
 }
@@ -107,13 +107,13 @@ function checkRequest({ directory, command, payload }: TestPluginRequest): void 
   if (!existsSync(join(directory, MANIFEST_FILE))) {
     throw new DuctileError('PLUGIN_NOT_FOUND', `there is no ${MANIFEST_FILE} in ${directory}`, {
       place: directory,
-      hint: 'Name the directory of a plugin, or make one with `ductile plugin new`.',
+      hint: 'Use the directory of a plugin, or create one with `ductile plugin new`.',
     });
   }
   if (payload === undefined || command !== undefined) return;
-  throw new DuctileError('INPUT_INVALID', 'payload is for one command, and none is named', {
+  throw new DuctileError('INPUT_INVALID', 'payload needs a command, and none is set', {
     place: 'payload',
-    hint: 'Name it with --command.',
+    hint: 'Set it with --command.',
   });
 }
 

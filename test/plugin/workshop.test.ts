@@ -55,8 +55,8 @@ describe('plugin new', () => {
     expect([result.code, marks(result.findings)]).toEqual([0, []]);
     const seen = (command: string, check: string): string | undefined =>
       result.findings.find((one) => one.command === command && one.check === check)?.seen;
-    expect(seen('handle', 'answer')).toMatch(/: Hello, Ann$/);
-    expect(seen('poll', 'answer')).toMatch(/: README\.md changed$/);
+    expect(seen('handle', 'response')).toMatch(/: Hello, Ann$/);
+    expect(seen('poll', 'response')).toMatch(/: README\.md changed$/);
     expect(seen('handle', 'empty payload')).toContain('payload.name');
     const page = await readFile(join(directory, 'README.md'), 'utf8');
     expect(page).not.toMatch(/your-|undefined/);
@@ -74,7 +74,7 @@ describe('plugin new', () => {
   test('says what would be written, and how the runtime finds it elsewhere', async () => {
     const command = ['plugin', 'new', 'far', '--lang', 'python', '--dir', 'elsewhere/far'];
     const plan = await type(...command, '--dry-run');
-    expect(plan.out).toContain(`${join(home, 'elsewhere/far/run.py')} would be written.`);
+    expect(plan.out).toContain(`${join(home, 'elsewhere/far/run.py')} will be written.`);
     const { out } = await type(...command);
     expect(out).toContain(`Add "${join(home, 'elsewhere')}" to plugin_roots`);
   });
@@ -105,7 +105,7 @@ echo '{"status":"ok","result":"x","events":[{"type":"bad.other","payload":{"n":"
       'hint health',
       'failed look events',
       'failed look output',
-      'skipped push answer',
+      'skipped push response',
       'failed unknown command',
       'warning exit code 78',
       'failed prewarm',
@@ -115,7 +115,7 @@ echo '{"status":"ok","result":"x","events":[{"type":"bad.other","payload":{"n":"
         expect([means, mend]).toEqual([expect.any(String), expect.any(String)]);
     }
     const { out } = await type('plugin', 'test', directory);
-    expect(out).toMatch(/skipped +look answer: was not run: it needs config\.url/);
+    expect(out).toMatch(/skipped +look response: was not run: it needs config\.url/);
   });
 
   test('fails a command that says ok and exits with an error', async () => {
@@ -126,7 +126,7 @@ echo '{"status":"ok","result":"x","events":[{"type":"bad.other","payload":{"n":"
     });
     const { code, findings } = await examine(directory);
     expect(code).toBe(1);
-    expect(marks(findings)).toContain('failed look answer');
+    expect(marks(findings)).toContain('failed look response');
   });
 
   test('knows what else was printed, and runs a write command that is named', async () => {
@@ -137,10 +137,10 @@ echo '{"status":"ok","result":"x","events":[{"type":"bad.other","payload":{"n":"
     });
     const { code, findings } = await examine(directory, '--command', 'push');
     expect(code).toBe(1);
-    const answer = findings.find(({ check }) => check === 'answer');
+    const answer = findings.find(({ check }) => check === 'response');
     expect(answer).toMatchObject({
       verdict: 'failed',
-      seen: 'stdout has "Loading..." before the answer',
+      seen: 'stdout has "Loading..." before the response',
       mend: expect.stringContaining('stderr') as string,
     });
   });
@@ -166,7 +166,7 @@ echo '{"status":"ok","result":"x","events":[{"type":"bad.other","payload":{"n":"
 
   test.each([
     [['nowhere'], 'no manifest.yaml'],
-    [['plugins/twice', '--payload', '{}'], 'none is named'],
+    [['plugins/twice', '--payload', '{}'], 'none is set'],
     [['plugins/twice', '--command', 'pol'], 'Did you mean poll?'],
   ])('refuses %j', async (args, message) => {
     const { code, err } = await type('plugin', 'test', ...args);
