@@ -20,8 +20,8 @@ import { countAll, findRaised } from './ratchet.ts';
 import { findTextFaults } from './text.ts';
 import { isSource, readTree, root, type TextFile } from './tree.ts';
 
-/** Pages about the past, which keep the names of their time. */
-const records = new Set(['CHANGELOG.md', 'docs/internals/decisions.md']);
+/** The page about the past, which keeps the names of its time. */
+const records = new Set(['CHANGELOG.md']);
 
 let files: TextFile[];
 let facts: Map<string, Facts>;
