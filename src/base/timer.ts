@@ -64,7 +64,10 @@ export function makeYield(): Yield {
 const slot: { work: () => unknown } = { work: () => undefined };
 let runner: ((options: { timeout: number }) => unknown) | undefined;
 
-/** Runs work, and throws if it takes longer, even inside a regular expression. */
+/**
+ * Runs work, and throws if it takes longer, even inside a regular expression. It costs a quarter of a
+ * millisecond, so callers use it only for work that may never end.
+ */
 export function runWithinMs<T>(ms: number, work: () => T): T {
   if (runner === undefined) {
     const context = createContext(slot);

@@ -8,7 +8,10 @@ import type { CommonFlags, CliSession } from './host.ts';
 import { isMoment } from './table.ts';
 import { rowOf, rowsOf } from './view-parts.ts';
 
-/** The time that one request waits; after it, the progress is printed. */
+/**
+ * The time that one request waits; after it, the progress is printed. A single long request couldn't report
+ * a failed attempt, and Ctrl-C would come before the id is known.
+ */
 const STEP_MS = 2000;
 
 /** The exit code of a program that Ctrl-C ended. */

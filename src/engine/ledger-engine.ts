@@ -271,7 +271,7 @@ export class LedgerEngine implements Engine {
     return this.#services.liveness.mayReap();
   }
 
-  /** True if heartbeats still take place. */
+  /** True if heartbeats still take place, even failed ones: a restart would not bring back a database. */
   isSound(): boolean {
     return this.#services.liveness.isBeating();
   }

@@ -62,6 +62,7 @@ interface CommandValues {
 export interface FactOutput {
   readonly command: string;
   readonly factType: string;
+  /** By default a fact is also in the state, because plugins that declare a fact expect to read it there. */
   readonly compatibilityView: '' | 'mirror_object';
 }
 
