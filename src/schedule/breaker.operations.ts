@@ -18,7 +18,7 @@ const breakerShape = z.object({
   state: z.enum(breakerStates),
   failure_count: z.int(),
   threshold: z.int().describe('failures in a row that open it'),
-  reset_after_ms: z.int().describe('from its opening until one probe is let through'),
+  reset_after_ms: z.int().describe('time from opening until one probe job may start'),
   opened_at: time.nullable(),
   last_failure_at: time.nullable(),
   last_job_id: z.string().nullable(),
@@ -37,11 +37,11 @@ const transitionShape = z.object({
 
 export const systemBreaker = defineOperation({
   name: 'system.breaker',
-  summary: 'Show the circuit breakers of a plugin, and how they came to be what they are.',
+  summary: "Show a plugin's circuit breakers and their history.",
   effect: 'read',
   scope: 'system:ro',
   input: z.strictObject({
-    plugin: pluginName().optional().describe('the name of the plugin; all unless told'),
+    plugin: pluginName().optional().describe('the name of the plugin (default: all)'),
     command: commandField,
     limit: limitField,
   }),
@@ -76,7 +76,7 @@ export const systemBreaker = defineOperation({
 export const resetBreakerDirective = defineDirective({
   type: 'breaker.reset',
   summary: 'Close the circuit breakers of a plugin, so that its schedules fire again.',
-  lasting: 'The failures that were counted are not counted any more.',
+  lasting: 'Earlier failures no longer count.',
   scope: 'system:rw',
   params: z.strictObject({
     plugin: pluginName().describe('the name of the plugin'),
@@ -96,7 +96,7 @@ export const resetBreakerDirective = defineDirective({
     if (moved.length === 0) return [`No breaker of ${plugin} is open; nothing would change.`];
     return moved.map(
       ({ command: name, state, failureCount }) =>
-        `The breaker of ${plugin} ${name}, ${state} after ${failureCount} failures, would be closed.`,
+        `The breaker of ${plugin} ${name}, ${state} after ${failureCount} failures, will be closed.`,
     );
   },
   prepare: (_context, { plugin, command }) => ({
@@ -108,7 +108,7 @@ export const resetBreakerDirective = defineDirective({
     effect: 'write',
     output: z.object({
       plugin: z.string(),
-      reset: z.array(z.string()).describe('the breakers that were not closed, as plugin/command'),
+      reset: z.array(z.string()).describe('the breakers that were reset, as plugin/command'),
       directive_id: directiveIdField,
     }),
     errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],

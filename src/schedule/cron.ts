@@ -54,7 +54,7 @@ export function parseCron(text: string): ParseResult<Cron> {
   const weekdays = [...new Set(sevens.map((day) => day % 7))].sort((a, b) => a - b);
   const daysBy = daysByOf(parts[2] !== '*', parts[4] !== '*');
   if (daysBy === 'day' && !months.some((month) => days.some((day) => day <= longest(month)))) {
-    return parseFault('never comes: no month has that day', FORM);
+    return parseFault('never matches: no month has that day', FORM);
   }
   const isRhythm = parts.slice(0, 2).some((part) => part.startsWith('*'));
   return parseOk({ minutes, hours, days, months, weekdays, daysBy, isRhythm });
@@ -83,7 +83,7 @@ function parseField(field: Field, text: string): ParseResult<number[]> {
 }
 
 function bounds({ min, max }: Field): string {
-  return `${min} to ${max}, a list, a range that rises, or a step`;
+  return `${min} to ${max}, a list, an ascending range, or a step`;
 }
 
 interface Range {

@@ -38,7 +38,7 @@ const shape = {
     .string()
     .regex(/^[A-Za-z][A-Za-z0-9_-]{0,127}$/, 'must be letters, digits, _ and -')
     .refine((command) => command !== 'handle', {
-      error: 'must not be handle, which only answers to events',
+      error: 'must not be handle, which only handles events',
       params: { hint: 'Schedule poll, or another command of the plugin.' },
     })
     .default('poll'),
@@ -110,7 +110,7 @@ function checkTogether(entry: Fields, context: z.core.$RefinementCtx): void {
   if (second !== undefined) report(second, `and ${first} exclude each other`, 'Keep one of them.');
   const { catch_up: catchUp } = entry;
   if (catchUp !== 'skip' && (first === 'at' || first === 'after')) {
-    report('catch_up', `is only for every and cron; a missed ${first} is always made up for`);
+    report('catch_up', `is only for every and cron; a missed ${first} is always caught up`);
   }
   const constraints: Constraints = {
     onlyBetween: entry.only_between,
@@ -121,10 +121,10 @@ function checkTogether(entry: Fields, context: z.core.$RefinementCtx): void {
     const key = new Set(entry.not_on).size === 7 ? 'not_on' : 'preferred_window';
     report(key, 'leaves no time at which it could be due');
   } else if (entry.cron !== undefined && !canCome(entry.cron.value, constraints)) {
-    report('cron', 'never comes at a time that only_between and not_on allow');
+    report('cron', 'never matches a time that only_between and not_on allow');
   } else if (entry.cron !== undefined && isAlwaysQuiet(entry, entry.cron.value)) {
-    const hint = 'Say quiet_action: defer, or other hours.';
-    report('cron', 'comes only in quiet hours, in which it is left out', hint);
+    const hint = 'Set quiet_action: defer, or choose other hours.';
+    report('cron', 'matches only quiet hours, in which it is skipped', hint);
   }
 }
 
@@ -154,8 +154,8 @@ function parseMoment(text: string): ParseResult<number> {
   // `Date.parse` turns 31 February into 3 March.
   if (Number.isFinite(ms) && day <= daysIn(year, month)) return parseOk(ms);
   return parseFault(
-    'is not a moment',
-    'Write it like 2027-01-31T08:00:00+01:00, with its offset or Z.',
+    'is not a date with a time and an offset',
+    'Write it like 2027-01-31T08:00:00+01:00, with an offset or Z.',
   );
 }
 

@@ -33,32 +33,32 @@ const scheduleShape = z.object({
   schedule_id: z.string(),
   command: z.string(),
   mode: z.enum(['every', 'cron', 'at', 'after']),
-  timing: z.string().describe('as the configuration says it'),
+  timing: z.string().describe('as written in the configuration'),
   timezone: z.string(),
   status: z.enum(scheduleStatuses),
   reason: z
     .string()
     .nullable()
     .describe(
-      'why it is not active; `other_definition`: another host, which was loaded later than the ' +
-        'one that answers, defines it otherwise',
+      'why it is not active; `other_definition`: another host, which loaded its configuration ' +
+        'later, defines it differently',
     ),
   next_run_at: time
     .nullable()
-    .describe('when it is due; of an interval the earliest time while its job is not completed'),
+    .describe('due time; for an interval, the earliest time while its job has not completed'),
   next_start_at: time
     .nullable()
-    .describe('when it really starts next; null when that depends on `held_by`'),
+    .describe('actual next start; null if it depends on `held_by`'),
   held_by: z
     .object({
       kind: z.enum(holdKinds),
       message: z.string(),
       evidence: z.string(),
-      until: time.nullable().describe('when that ends by itself'),
-      commands: z.array(z.string()).describe('what ends it, the best first'),
+      until: time.nullable().describe('when the hold ends by itself'),
+      commands: z.array(z.string()).describe('commands that end the hold, the best first'),
     })
     .nullable()
-    .describe('why it does not start at `next_run_at`; repair this first'),
+    .describe('why it does not start at `next_run_at`; fix this first'),
   last_fired_at: time.nullable(),
   last_job_id: z.string().nullable(),
   last_job_status: z.string().nullable(),
@@ -68,13 +68,13 @@ const scheduleShape = z.object({
 
 const listInput = z.strictObject({
   plugin: plugin.optional().describe('only schedules of this plugin'),
-  retired: z.boolean().default(false).describe('also those that are not configured any more'),
+  retired: z.boolean().default(false).describe('include schedules that are no longer configured'),
   ...pageFields,
 });
 
 export const listSchedulesOperation = defineOperation({
   name: 'schedule.list',
-  summary: 'List the schedules: when each is due, whether it is active, what it did last.',
+  summary: 'List the schedules, with their status, next start and last job.',
   effect: 'read',
   scope: 'schedules:ro',
   input: listInput,
@@ -102,7 +102,7 @@ export const listSchedulesOperation = defineOperation({
         ['REASON', 'reason', 'detail'],
         ['HELD BY', 'held_by'],
       ],
-      empty: 'No schedules; those of the configuration begin when the service starts.',
+      empty: 'No schedules. Configured schedules are added when the service starts.',
     },
   },
   async run(context, input) {
@@ -113,15 +113,15 @@ export const listSchedulesOperation = defineOperation({
 
 export const listSchedulerJobs = defineOperation({
   name: 'schedule.jobs',
-  summary: 'List the schedules under the older name of the list.',
+  summary: 'List the schedules. This is the older form of `schedule.list`.',
   effect: 'read',
   scope: 'jobs:ro',
   input: z.strictObject(pageFields),
   output: z.object({ jobs: z.array(scheduleShape), next_cursor: nextCursorField }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/scheduler/jobs' },
-  cli: { absent: '`schedule list` says the same' },
-  mcp: { absent: '`schedule_list` says the same' },
+  cli: { absent: '`schedule list` returns the same' },
+  mcp: { absent: '`schedule_list` returns the same' },
   async run(context, input) {
     const { page, next } = cutPage(
       await readAllSchedules(context, { retired: false }),
@@ -134,12 +134,12 @@ export const listSchedulerJobs = defineOperation({
 
 export const previewSchedule = defineOperation({
   name: 'schedule.preview',
-  summary: 'Show what would fire between two times, what would not, and why.',
+  summary: 'Show which due times between two times fire, which are skipped, and why.',
   effect: 'read',
   scope: 'schedules:ro',
   input: z.strictObject({
-    from: moment().optional().describe('the first time to look at; now unless told'),
-    to: moment().optional().describe('the last one; a day later unless told'),
+    from: moment().optional().describe('start of the period (default: now)'),
+    to: moment().optional().describe('end of the period (default: one day after `from`)'),
     plugin: plugin.optional().describe('only schedules of this plugin'),
   }),
   output: z.object({
@@ -148,16 +148,16 @@ export const previewSchedule = defineOperation({
     times: z.array(
       z.object({
         at: time,
-        until: time.describe('the last of several times that pass for the same reason'),
+        until: time.describe('the last of several times with the same reason'),
         count: z.int(),
         plugin: z.string(),
         schedule_id: z.string(),
         command: z.string(),
         fires: z.boolean(),
-        reason: z.string().nullable().describe('why not, or why not at the time it says'),
+        reason: z.string().nullable().describe('why it is skipped or moved'),
       }),
     ),
-    truncated: z.boolean().describe('there is more than is shown'),
+    truncated: z.boolean().describe('true if there are more times than shown'),
   }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/schedules/preview' },
@@ -179,7 +179,7 @@ export const previewSchedule = defineOperation({
         ['REASON', 'reason'],
       ],
       empty: 'Nothing is due.',
-      truncated: 'There is more than is shown: ask for a shorter time, or for one plugin.',
+      truncated: 'Not all times are shown. Choose a shorter period, or one plugin.',
     },
   },
   async run(context, input) {

@@ -41,12 +41,12 @@ const commonOperation = {
 export const pauseScheduleDirective = defineDirective({
   ...common,
   type: 'schedule.pause',
-  summary: 'Let a schedule pass its due times without firing, until it is resumed.',
+  summary: 'Pause a schedule. Its due times are skipped until you resume it.',
   async plan({ ledger, config }, choice) {
     const { status } = await requireSchedule(choice, ledger, config);
     const name = nameOf(choice);
-    if (status === 'paused') return [`${name} is paused already; nothing would change.`];
-    return [`${name} would not fire until it is resumed; what it has queued would still run.`];
+    if (status === 'paused') return [`${name} is already paused; nothing would change.`];
+    return [`${name} will not fire until you resume it. Its queued jobs will still run.`];
   },
   async prepare({ ledger }, choice) {
     const now = await ledger.now();
@@ -65,7 +65,7 @@ export const pauseScheduleDirective = defineDirective({
 export const resumeScheduleDirective = defineDirective({
   ...common,
   type: 'schedule.resume',
-  summary: 'Let a paused schedule fire again, from now on.',
+  summary: 'Resume a paused schedule. It fires again from now on.',
   async plan({ ledger, config }, choice) {
     const row = await requireSchedule(choice, ledger, config);
     const name = nameOf(choice);
@@ -73,7 +73,7 @@ export const resumeScheduleDirective = defineDirective({
     const now = await ledger.now();
     const ahead = row.nextDueAt !== null && row.nextDueAt >= now ? row.nextDueAt : undefined;
     const dueAt = ahead ?? nextAfterResume(config, choice, row, now)?.dueAt;
-    return [`${name} would fire again${dueAt === undefined ? '' : `, at ${dueAt} first`}.`];
+    return [`${name} will fire again${dueAt === undefined ? '' : `, first at ${dueAt}`}.`];
   },
   async prepare({ ledger, config }, choice) {
     const row = await requireSchedule(choice, ledger, config);
@@ -152,8 +152,8 @@ export async function scheduleNotFound(
   const { plugin, scheduleId } = name;
   const message = `there is no schedule ${plugin}/${scheduleId}`;
   if (isDeclared(name, config)) {
-    return new DuctileError('SCHEDULE_NOT_FOUND', `${message} on the ledger yet`, {
-      hint: 'It is in the configuration, and begins when the service starts: `ductile system start`.',
+    return new DuctileError('SCHEDULE_NOT_FOUND', `${message} in the database yet`, {
+      hint: 'It is configured, and is added when the service starts. Run `ductile system start`.',
     });
   }
   const ids = (await ledger.schedules.list({ plugin, limit: SUGGESTED_MAX })).map(

@@ -156,7 +156,7 @@ function nextOf({ verdict }: FireResult, firing: Firing | undefined, nowMs: numb
 function logResult({ plugin, scheduleId, verdict, reason, jobIds }: FireResult, log: Log): void {
   const fields = { plugin, schedule: scheduleId };
   if (verdict === 'fired') log.debug('fired', { ...fields, jobs: jobIds.join(' ') });
-  if (verdict === 'skipped') log.info('a due time passed without a job', { ...fields, reason });
+  if (verdict === 'skipped') log.info('a due time was skipped', { ...fields, reason });
 }
 
 /** Logs each foreign definition once: hosts that are reloaded one after the other differ for a while. */

@@ -274,7 +274,7 @@ async function retireRows(
     const gone = rows.filter((row) => !timetable.has(toScheduleKey(row)) && isOwned(row.plugin));
     if (gone.length > 0) {
       await ledger.schedules.retire(gone);
-      log.info('schedules are not configured any more', {
+      log.info('schedules are no longer configured', {
         schedules: gone.map(toScheduleKey).join(' '),
       });
     }

@@ -12,7 +12,7 @@ export interface DayWindow {
 
 const MINUTE_MS = 60 * 1000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
-const FORM = 'Write it like 08:00-22:00; 22:00-06:00 passes midnight.';
+const FORM = 'Write it like 08:00-22:00; 22:00-06:00 crosses midnight.';
 
 export function parseWindow(text: string): ParseResult<DayWindow> {
   const [start = '', end = '', ...rest] = text.split('-');

@@ -25,9 +25,9 @@ test('schedule preview: that there is more than is shown', async () => {
   const time = { at: WHEN, until: WHEN, count: 1, plugin: 'mail', schedule_id: 'default' };
   const answer = (truncated: boolean) => ({ times: [{ ...time, fires: true }], truncated });
   expect(await look(['schedule', 'preview'], answer(true))).toMatch(
-    /\nThere is more than is shown/,
+    /\nNot all times are shown/,
   );
-  expect(await look(['schedule', 'preview'], answer(false))).not.toContain('There is more');
+  expect(await look(['schedule', 'preview'], answer(false))).not.toContain('Not all times');
 });
 
 test('job inspect: what each attempt used', async () => {

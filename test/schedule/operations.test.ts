@@ -57,7 +57,7 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
       await ask(pauseScheduleDirective.operation, { ...nightly, dry_run: true }),
     ).toMatchObject({
       plan: [
-        'worker/nightly would not fire until it is resumed; what it has queued would still run.',
+        'worker/nightly will not fire until you resume it. Its queued jobs will still run.',
       ],
     });
     expect(await ask(pauseScheduleDirective.operation, nightly)).toMatchObject({ paused: true });

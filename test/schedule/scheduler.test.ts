@@ -150,7 +150,7 @@ describe.each(databases)('the scheduler on %s', (database) => {
     ).toMatchObject({
       plan: [
         expect.stringContaining('open after 2 failures'),
-        'The failures that were counted are not counted any more.',
+        'Earlier failures no longer count.',
       ],
     });
     expect(await engine.direct({ type: 'breaker.reset', params, actor })).toMatchObject({
