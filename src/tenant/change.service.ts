@@ -20,7 +20,7 @@ const CHECK_MS = 200;
 export async function refuseTakenTenant({ ledger }: LedgerContext, slug: string): Promise<void> {
   const known = await ledger.tenants.find(slug);
   if (known === undefined || known.status === 'creating') return;
-  throw new DuctileError('TENANT_EXISTS', `there is a tenant ${slug} already`, { place: 'slug' });
+  throw new DuctileError('TENANT_EXISTS', `tenant ${slug} already exists`, { place: 'slug' });
 }
 
 /** Creates the ledger of a tenant. Throws if another ledger exists under its name. */
@@ -38,7 +38,7 @@ export async function createTenantLedger(
     // A process that died here leaves an empty ledger without a mark.
     const isOurs = found === mark || (found === undefined && (!exists || (await isEmpty(own))));
     if (!isOurs) {
-      const message = `the place of its ledger is taken by something else`;
+      const message = `the location of its database is already in use`;
       throw new DuctileError('TENANT_EXISTS', message, { place: nameOf(place) });
     }
     await own.meta.write('tenant_of', mark);
@@ -65,16 +65,16 @@ function nameOf(place: ReturnType<typeof locateTenantLedger>): string {
 export async function describeTenantJobs({ config }: LedgerContext, slug: string): Promise<string> {
   const place = locateTenantLedger(config.state, slug);
   try {
-    if ((await readSchemaVersion(place)) === undefined) return 'it has no ledger yet';
+    if ((await readSchemaVersion(place)) === undefined) return 'it has no database yet';
     const own = await openReadonlyLedger(place);
     try {
       const { ready, delayed, running } = await own.jobs.countQueue();
-      return `${ready + delayed} jobs wait in it, ${running} run`;
+      return `it has ${ready + delayed} queued and ${running} running jobs`;
     } finally {
       await own.close();
     }
   } catch (error) {
-    return `what is in it cannot be told (${messageOf(error)})`;
+    return `its jobs cannot be counted (${messageOf(error)})`;
   }
 }
 
@@ -90,9 +90,9 @@ export async function awaitTenantClosed(
     const host = await findLiveHost(place, config.service.reapAfterMs);
     if (host === undefined) return;
     if (performance.now() > deadline) {
-      const message = `${slug} is still in use by a process on ${host}`;
+      const message = `tenant ${slug} is still in use by a process on ${host}`;
       throw new DuctileError('TENANT_UNAVAILABLE', message, {
-        hint: 'Stop that process, or wait until it is known to be dead; then delete it again.',
+        hint: 'Stop that process, or wait until its heartbeat expires. Then repeat the request.',
       });
     }
     await sleep(CHECK_MS, undefined, { signal });
@@ -106,7 +106,7 @@ export async function requireTenant(ledger: Ledger, slug: string): Promise<Tenan
 }
 
 export function createStatusError(slug: string, status: TenantStatus): DuctileError {
-  return new DuctileError('TENANT_UNAVAILABLE', `${slug} is ${status}`, { place: 'slug' });
+  return new DuctileError('TENANT_UNAVAILABLE', `tenant ${slug} is ${status}`, { place: 'slug' });
 }
 
 export const noLimits: TenantLimits = {
@@ -147,21 +147,33 @@ export function describeLimits(given: TenantLimits): string {
 
 /** The limits of a tenant; null for no limit. */
 export const tenantLimitFields = {
-  workers: z.int().min(1).nullable().optional().describe('jobs that it may run at once'),
+  workers: z.int().min(1).nullable().optional().describe('maximum number of concurrent jobs'),
   queue_length: z
     .int()
     .min(1)
     .nullable()
     .optional()
-    .describe('queued jobs that it may have, ready or delayed'),
-  signals_per_minute: z.int().min(1).nullable().optional().describe('signals it may report'),
-  storage_bytes: z.int().min(1).nullable().optional().describe('bytes that its ledger may take'),
+    .describe('maximum number of queued jobs, ready or delayed'),
+  signals_per_minute: z
+    .int()
+    .min(1)
+    .nullable()
+    .optional()
+    .describe('maximum number of signals per minute'),
+  storage_bytes: z
+    .int()
+    .min(1)
+    .nullable()
+    .optional()
+    .describe('maximum size of its database, in bytes'),
 };
 
 /** The slug is part of a file name and of a schema name. */
 export const tenantSlug = z
   .string()
   .regex(new RegExp(`^[a-z][a-z0-9_]{0,${limits.tenantSlugCharsMax - 1}}$`), {
-    error: `must be a lowercase letter, then letters, digits and _, at most ${limits.tenantSlugCharsMax}`,
+    error:
+      `must be at most ${limits.tenantSlugCharsMax} lowercase letters, digits and _, ` +
+      'and start with a letter',
   })
-  .refine((slug) => slug !== 'root', { error: 'is the name of the ledger that all have' });
+  .refine((slug) => slug !== 'root', { error: 'is reserved' });

@@ -51,14 +51,14 @@ function findTenantTier(config: Config, state: IsolationState, isThere: boolean)
   }
   if (state.tier === 'none') {
     const severity = isThere ? 'error' : 'warning';
-    const message = `is isolated, and this host has no tier: ${tier}`;
+    const message = `is isolated, but this host supports no isolation tier: ${tier}`;
     return report(severity, message, catalogue.TENANT_NOT_ISOLATED.hint);
   }
   const isWeak = state.tier === 'landlock' && !state.hasOwnUser;
   const hint = isWeak
     ? 'Allow user namespaces, or run the service as root, for a stronger tier.'
     : 'No action is needed.';
-  return report(isWeak ? 'warning' : 'info', `is isolated, by this tier: ${tier}`, hint);
+  return report(isWeak ? 'warning' : 'info', `is isolated, with this tier: ${tier}`, hint);
 }
 
 /** Finds confined plugins that can't run on this host. */
@@ -66,7 +66,7 @@ function findUnconfined(config: Config, state: IsolationState): Finding[] {
   if (state.tier !== 'none') return [];
   return Object.keys(config.pluginIsolation).map((name) => {
     const key = `plugins.${name}.isolation`;
-    const message = `is set, and this host has no tier: ${describeIsolation(state)}`;
+    const message = `is set, but this host supports no isolation tier: ${describeIsolation(state)}`;
     const { hint } = catalogue.PLUGIN_NOT_ISOLATED;
     return toFinding('error', 'security', makeProblem(config.file, key, message, hint));
   });

@@ -13,7 +13,9 @@ import { direct, directErrors, planDirective, textIn } from '../operation/reques
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
 
 /** The name of a tenant. */
-export const slugField = nonBlankText().describe('its name: lowercase letters, digits and _');
+export const slugField = nonBlankText().describe(
+  'the name of the tenant: lowercase letters, digits and _',
+);
 
 export const tenantLimitShape = z.object({
   workers: z.int().nullable(),
@@ -26,11 +28,11 @@ const tenantShape = z.object({
   slug: z.string(),
   title: z.string(),
   status: z.enum(tenantStatuses),
-  limits: tenantLimitShape.describe('what it may use of what all share; null for no limit'),
-  awake: z.boolean().describe('whether the process that answers has its ledger open now'),
-  due_at: z.string().nullable().describe('when something is to be done in it, as far as is known'),
+  limits: tenantLimitShape.describe('limits of shared resources; null for no limit'),
+  awake: z.boolean().describe('true if the process that responds has its database open'),
+  due_at: z.string().nullable().describe('time of its next work, if known'),
   schema_version: z.int().nullable(),
-  schema_error: z.string().nullable().describe('why its ledger could not be brought up to date'),
+  schema_error: z.string().nullable().describe('why its database could not be upgraded'),
   schema_at: z.string().nullable(),
   created_by: z.string(),
   created_at: z.string(),
@@ -43,12 +45,15 @@ const errors = [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'] as const
 export const tenantTokenFields = {
   token_id: z.string(),
   token_name: z.string(),
-  token: z.string().nullable().describe('its text, shown this once: null when asked again'),
+  token: z
+    .string()
+    .nullable()
+    .describe('the token, shown only once; null if the request is repeated'),
 };
 
 export const listTenantsOperation = defineOperation({
   name: 'tenant.list',
-  summary: 'List the tenants and how they are.',
+  summary: 'List the tenants and their status.',
   effect: 'read',
   isForRoot: true,
   scope: 'tenants:ro',
@@ -72,7 +77,7 @@ export const listTenantsOperation = defineOperation({
         ['DUE', 'due_at', 'detail'],
         ['CREATED', 'created_at', 'detail'],
       ],
-      empty: 'There are no tenants: everything is in one ledger.',
+      empty: 'No tenants. Create one with `ductile tenant create`.',
     },
   },
   async run({ engine }, request) {
@@ -101,15 +106,18 @@ export const showTenantOperation = defineOperation({
 
 export const tokenTenant = defineOperation({
   name: 'tenant.token',
-  summary: 'Make a token for a tenant, for instance when the first one is lost; shown once.',
+  summary: 'Create a token for a tenant, such as to replace a lost one. It is shown only once.',
   effect: 'write',
   isForRoot: true,
   scope: 'tenants:rw',
   role: 'owner',
   input: z.strictObject({
     slug: slugField,
-    name: nonBlankText().describe('what it is called there'),
-    role: z.enum(['owner', 'admin', 'member']).default('owner').describe('what it is there'),
+    name: nonBlankText().describe('name of the token in the tenant'),
+    role: z
+      .enum(['owner', 'admin', 'member'])
+      .default('owner')
+      .describe('role of the token in the tenant (default: owner)'),
   }),
   output: z.object({ slug: z.string(), ...tenantTokenFields }),
   errors: [...errors, 'TENANT_NOT_FOUND', 'TENANT_UNAVAILABLE', 'TOKEN_EXISTS'],
@@ -162,7 +170,7 @@ export async function createTenantToken(context: Context, wanted: TokenRequest) 
 /** A ledger that is opened read-only has no tenants. */
 export function requireTenants({ tenants }: Pick<Engine, 'tenants'>): Tenants<Engine> {
   if (tenants !== undefined) return tenants;
-  throw new DuctileError('TENANT_UNAVAILABLE', 'the ledgers of tenants are not to be had here');
+  throw new DuctileError('TENANT_UNAVAILABLE', 'the databases of tenants are not available here');
 }
 
 function showTenant(row: TenantRow, tenants: Tenants | undefined): z.output<typeof tenantShape> {

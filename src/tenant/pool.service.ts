@@ -34,7 +34,7 @@ class Pool<E extends TenantEngine> implements TenantPool<E> {
     tenants: () => [...this.#tenants.values()].filter(({ row }) => !this.#changing.has(row.slug)),
     wanted: () => this.#limit.waiting + this.#dueWithoutSlot,
     close: ({ row }) => this.#close(row.slug),
-    onError: (error) => this.#logFailure('no tenant could be closed for another one', error),
+    onError: (error) => this.#logFailure('no tenant could be closed to open another one', error),
   });
   readonly #idleLoop = makeLoop({
     name: 'sleeper',
@@ -112,7 +112,9 @@ class Pool<E extends TenantEngine> implements TenantPool<E> {
       const fields = { tenant: slug };
       engine
         .renew()
-        .catch((error: unknown) => this.#logFailure('a tenant was not renewed', error, fields));
+        .catch((error: unknown) =>
+          this.#logFailure('a tenant did not load the changed configuration', error, fields),
+        );
     }
   }
 
@@ -127,7 +129,7 @@ class Pool<E extends TenantEngine> implements TenantPool<E> {
       if (!(await settlesWithin(change, limits.tenantWakeMs))) {
         throw createUnavailableError(
           slug,
-          `it was not awake within ${limits.tenantWakeMs / 1000} s`,
+          `it did not open within ${limits.tenantWakeMs / 1000} s`,
         );
       }
       this.#refuseFailed(slug);
@@ -166,7 +168,7 @@ class Pool<E extends TenantEngine> implements TenantPool<E> {
     if (!canOpen(row)) {
       throw createUnavailableError(slug, `it is ${row.status}`);
     }
-    if (this.#blocked.has(slug)) throw createUnavailableError(slug, 'it is being worked on');
+    if (this.#blocked.has(slug)) throw createUnavailableError(slug, 'it is being deleted');
     if (this.#isStopping) throw new DuctileError('STOPPING', 'the engine is stopping');
     return row;
   }
@@ -316,7 +318,7 @@ function canOpen({ status }: TenantRow): boolean {
 }
 
 function createUnavailableError(slug: string, why: string, cause?: unknown): DuctileError {
-  return new DuctileError('TENANT_UNAVAILABLE', `the tenant ${slug} cannot be entered: ${why}`, {
+  return new DuctileError('TENANT_UNAVAILABLE', `tenant ${slug} is not available: ${why}`, {
     cause,
   });
 }

@@ -15,12 +15,15 @@ function refuseInspector(): void {
   throw new DuctileError('TENANT_NOT_ISOLATED', message, { place: 'tenants.trust', hint });
 }
 
+const UNKNOWN = 'the isolation tiers of this host are unknown';
+
 /** Throws if plugins could read the ledgers of other tenants, unless the configuration allows it. */
 export function refuseUnisolated(config: Config, isolation: IsolationOf | undefined): void {
   if (config.tenants.trust === 'shared') return;
   refuseInspector();
-  const { tier, reason } = isolation?.(config) ?? { tier: 'none', reason: 'it is not known here' };
+  const { tier, reason } = isolation?.(config) ?? { tier: 'none', reason: UNKNOWN };
   if (tier !== 'none') return;
-  const message = `plugins cannot be kept out of other ledgers: ${reason ?? 'no way was found'}`;
+  const why = reason ?? 'no isolation tier is available';
+  const message = `plugins cannot be kept out of other databases: ${why}`;
   throw new DuctileError('TENANT_NOT_ISOLATED', message, { place: 'tenants.trust' });
 }

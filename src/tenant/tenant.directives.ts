@@ -43,7 +43,7 @@ const common = {
 export const createTenantDirective = defineDirective({
   ...common,
   type: 'tenant.create',
-  summary: 'Make a tenant with a ledger of its own; the token of its owner is shown once.',
+  summary: 'Create a tenant with its own database. The token of its owner is shown only once.',
   params: z.strictObject({
     slug: tenantSlug,
     title: z.string().max(limits.tenantTitleCharsMax).optional(),
@@ -55,7 +55,7 @@ export const createTenantDirective = defineDirective({
     await refuseTakenTenant(context, slug);
     const place = locateTenantLedger(context.config.state, slug);
     const where = place.kind === 'sqlite' ? `the file ${place.path}` : `schema ${place.schema}`;
-    return [`A tenant ${slug} would be made, with its ledger in ${where}.`];
+    return [`Tenant ${slug} will be created, with its database in ${where}.`];
   },
   async execute(context, { slug, title = slug, ...params }, { actor }) {
     const { ledger } = context;
@@ -77,7 +77,7 @@ export const createTenantDirective = defineDirective({
       title: nonBlankText()
         .max(limits.tenantTitleCharsMax)
         .optional()
-        .describe('what people call it'),
+        .describe('display name (default: the slug)'),
       ...tenantLimitFields,
     }),
     output: z.object({
@@ -133,15 +133,18 @@ const statusOperation = {
 export const suspendTenantDirective = defineDirective({
   ...common,
   type: 'tenant.suspend',
-  summary: 'Accept no new work of a tenant and start none of its jobs.',
+  summary: 'Suspend a tenant. It accepts no new work, and its queued jobs do not start.',
   params: statusParams,
   sameness: () => 'toggle',
   async plan({ ledger }, { slug }) {
     const { status } = await requireTenant(ledger, slug);
-    if (status === 'suspended') return ['It is suspended already; nothing would change.'];
+    if (status === 'suspended') {
+      return [`Tenant ${slug} is already suspended; nothing would change.`];
+    }
     if (status !== 'active') throw createStatusError(slug, status);
     return [
-      `${slug} could do nothing new, and no job of it would start; running ones would go on.`,
+      `Tenant ${slug} will accept no new work, and its queued jobs will not start.`,
+      'Its running jobs will continue.',
     ];
   },
   execute: (context, { slug }) => moveTenant(context, slug, { from: 'active', to: 'suspended' }),
@@ -156,14 +159,14 @@ export const suspendTenantDirective = defineDirective({
 export const resumeTenantDirective = defineDirective({
   ...common,
   type: 'tenant.resume',
-  summary: 'Accept and start the work of a tenant again.',
+  summary: 'Resume a suspended tenant. It accepts work and starts jobs again.',
   params: statusParams,
   sameness: () => 'toggle',
   async plan({ ledger }, { slug }) {
     const { status } = await requireTenant(ledger, slug);
-    if (status === 'active') return ['It is active already; nothing would change.'];
+    if (status === 'active') return [`Tenant ${slug} is already active; nothing would change.`];
     if (status !== 'suspended') throw createStatusError(slug, status);
-    return [`Work of ${slug} would be accepted and started again.`];
+    return [`Tenant ${slug} will accept work and start jobs again.`];
   },
   execute: (context, { slug }) => moveTenant(context, slug, { from: 'suspended', to: 'active' }),
   async after(context, { slug }) {
@@ -181,13 +184,13 @@ export const resumeTenantDirective = defineDirective({
 export const limitTenantDirective = defineDirective({
   ...common,
   type: 'tenant.limit',
-  summary: 'Say what a tenant may use; what is not named stays, null takes a limit away.',
+  summary: 'Change limits of a tenant. Other limits stay; null removes a limit.',
   params: z.strictObject({ slug: tenantSlug, ...tenantLimitFields }),
   sameness: () => 'each',
   async plan({ ledger }, { slug, ...params }) {
     const { limits: before } = await requireTenant(ledger, slug);
     const after = mergeLimits(before, params);
-    return [`${slug} would have ${describeLimits(after)}; it has ${describeLimits(before)}.`];
+    return [`Tenant ${slug} will have ${describeLimits(after)}. It has ${describeLimits(before)}.`];
   },
   async execute({ ledger }, { slug, ...params }) {
     const { limits: before } = await requireTenant(ledger, slug);
@@ -218,19 +221,19 @@ export const limitTenantDirective = defineDirective({
 export const deleteTenantDirective = defineDirective({
   ...common,
   type: 'tenant.delete',
-  summary: 'Remove a tenant with everything in its ledger, for ever.',
+  summary: 'Delete a tenant and all its data permanently.',
   params: z
     .strictObject({ slug: tenantSlug, confirm: z.string() })
     .refine(({ slug, confirm }) => slug === confirm, {
       path: ['confirm'],
-      error: 'must be the name of the tenant again: this cannot be undone',
+      error: 'must repeat the name of the tenant: a deletion cannot be undone',
     }),
   sameness: () => 'each',
   async plan(context, { slug }) {
     const { title } = await requireTenant(context.ledger, slug);
     return [
-      `The tenant ${slug} (${title}) would be removed: ${await describeTenantJobs(context, slug)}.`,
-      'Its ledger, tokens, credentials and installations would be gone. This cannot be undone.',
+      `Tenant ${slug} (${title}) will be deleted: ${await describeTenantJobs(context, slug)}.`,
+      'Its database, tokens, credentials and installations will be lost. This cannot be undone.',
     ];
   },
   async execute(context, { slug }, execution) {
@@ -255,7 +258,10 @@ export const deleteTenantDirective = defineDirective({
   operation: {
     effect: 'destroy',
     isForRoot: true,
-    input: z.strictObject({ slug: slugField, confirm: nonBlankText().describe('its name again') }),
+    input: z.strictObject({
+      slug: slugField,
+      confirm: nonBlankText().describe('the name of the tenant again'),
+    }),
     output: z.object({ slug: z.string(), deleted: z.boolean(), directive_id: directiveIdField }),
     errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'TENANT_NOT_FOUND', 'TENANT_UNAVAILABLE'],
     http: { method: 'POST', path: '/tenants/:slug/delete' },

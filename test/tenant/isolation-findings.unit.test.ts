@@ -27,7 +27,7 @@ describe('the isolation tier', () => {
 
   test('is named with what it does', async () => {
     expect(await find('tenants: {}', boxes)).toEqual([
-      'info: is isolated, by this tier: namespaces, with a user id per tenant',
+      'info: is isolated, with this tier: namespaces, with a user id per tenant',
     ]);
   });
 
@@ -38,7 +38,7 @@ describe('the isolation tier', () => {
 
   test('is an error where there are tenants and no tier', async () => {
     expect(await find('', none, true)).toEqual([
-      'error: is isolated, and this host has no tier: none (no kernel for it)',
+      'error: is isolated, but this host supports no isolation tier: none (no kernel for it)',
     ]);
     expect((await find('tenants: {trust: shared}', none, true))[0]).toMatch(/^warning: is shared/);
   });
@@ -55,7 +55,9 @@ describe('the isolation tier', () => {
 
   test('is an error for each plugin that has to be confined and cannot be', async () => {
     const found = await find('plugins: {a: {isolation: {}}, b: {}}', none);
-    expect(found).toEqual(['error: is set, and this host has no tier: none (no kernel for it)']);
+    expect(found).toEqual([
+      'error: is set, but this host supports no isolation tier: none (no kernel for it)',
+    ]);
     expect(await find('plugins: {a: {isolation: {}}}', boxes)).toEqual([]);
   });
 });

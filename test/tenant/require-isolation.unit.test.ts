@@ -15,7 +15,7 @@ const stateOf = (tier: Isolation['tier']): Isolation => ({
 test('tenants need a tier, unless all trust each other', () => {
   const refusal = /no kernel for it/;
   expect(() => refuseUnisolated(configOf('isolated'), () => stateOf('none'))).toThrow(refusal);
-  expect(() => refuseUnisolated(configOf('isolated'), undefined)).toThrow('not known');
+  expect(() => refuseUnisolated(configOf('isolated'), undefined)).toThrow('unknown');
   refuseUnisolated(configOf('isolated'), () => stateOf('namespaces'));
   refuseUnisolated(configOf('shared'), () => stateOf('none'));
 });
