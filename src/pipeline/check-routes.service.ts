@@ -31,11 +31,11 @@ export function checkRoutes(configured: readonly RouteConfig[], catalog: Catalog
     }
     const isKnown = from === undefined || from.startsWith(WEBHOOK_SOURCE);
     if (!isKnown && !catalog.plugins.has(from) && !catalog.unloaded.has(from)) {
-      const message = `is ${from}, which is no plugin here; only signals of that source will match`;
+      const message = `is ${from}, which is not a plugin here; only signals from that source match`;
       warnings.push(makeProblem(place, `${key}.from`, message));
     }
     if (catalog.disabled.has(target.plugin)) {
-      const message = `names ${target.plugin}, which is disabled; the route is not in force`;
+      const message = `names ${target.plugin}, which is disabled; the route is inactive`;
       warnings.push(makeProblem(place, `${key}.to`, message));
     } else routes.push({ from, eventType, ...target });
   }
@@ -59,14 +59,15 @@ export function checkWebhookConfig(
     const key = `webhooks.endpoints[${index}].plugin`;
     if ('fault' in target) problems.push(makeProblem(place, key, target.fault, target.hint));
     else if (catalog.disabled.has(plugin)) {
-      const message = `names ${plugin}, which is disabled; nothing is taken there`;
+      const message = `names ${plugin}, which is disabled; this webhook accepts no deliveries`;
       warnings.push(makeProblem(place, key, message));
     }
   }
   // The default agent can be missing: an installation without agents doesn't need it.
   const { agent } = webhooks;
   if (agent !== DEFAULT_AGENT && !catalog.plugins.has(agent)) {
-    const message = `names ${agent}, which is not a plugin; webhooks with a mode take nothing`;
+    const effect = 'webhooks with a mode accept no deliveries';
+    const message = `names ${agent}, which is not a plugin; ${effect}`;
     warnings.push(makeProblem(file, 'webhooks.agent', message));
   }
   return { problems, warnings };
@@ -145,14 +146,14 @@ export function findRouteCycles(
     // The last route probably closed the cycle. The routes of a package have no index.
     const last = Math.max(...indexes);
     const removal = `ductile config unset routes.${last} --apply && ductile system reload`;
-    const hint = last < 0 ? advice : `${advice} To take the last one out: \`${removal}\`.`;
+    const hint = last < 0 ? advice : `${advice} To remove the last one, run \`${removal}\`.`;
     return makeProblem(configured[first]?.place ?? '', `routes[${first}]`, text, hint);
   };
   return {
     endless: declared.map((cycle) =>
-      describe(cycle, 'goes in a circle up to service.max_hops', CUT),
+      describe(cycle, 'forms a loop that only service.max_hops ends', CUT),
     ),
-    possible: others.map((cycle) => describe(cycle, 'can go in a circle', MAKE_SURE)),
+    possible: others.map((cycle) => describe(cycle, 'can form a loop', MAKE_SURE)),
   };
 }
 
@@ -183,7 +184,7 @@ export function findCycleOf(
   );
 }
 
-const CUT = 'Take one of these routes out, or let it answer to another event.';
+const CUT = 'Remove one of these routes, or change its event_type.';
 const MAKE_SURE = 'Make sure that one of them does not always emit the event that starts the next.';
 
 /** The names of plugins. The last one leads to the first. */

@@ -36,7 +36,7 @@ export function checkPipelines(
     const disabled = findDisabled(graph, catalog);
     if (disabled === undefined) pipelines.push(toPipeline(entry, graph));
     else {
-      const message = `uses ${disabled}, which is disabled; the pipeline is not in force`;
+      const message = `uses ${disabled}, which is disabled; the pipeline is inactive`;
       warnings.push(toProblem(entry, { path: ['name'], message }));
     }
   }

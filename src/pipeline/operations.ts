@@ -29,20 +29,22 @@ const pipelineShape = z.object({
   name: z.string(),
   on: z.string().nullable().describe('the type of the events that start it'),
   from_plugin: z.string().nullable().describe('only events of this plugin start it'),
-  if: z.string().nullable().describe('what must hold of an event that starts it'),
+  if: z.string().nullable().describe('condition that an event must meet to start it'),
   execution_mode: z.enum(['async', 'synchronous']),
-  timeout: z.string().describe('how long a synchronous caller waits for the end'),
-  concurrency: z.string().nullable().describe('how many runs of one key may be under way'),
-  on_halt: z.string().nullable().describe('what is run when a run of it halts'),
-  max_fanout: z.int().describe('how many branches one block may have'),
-  steps: z.int().describe('how many steps it has, those of called pipelines not counted'),
-  definition_hash: z.string().describe('the same wherever it does the same'),
+  timeout: z.string().describe('how long a synchronous caller waits for the run to finish'),
+  concurrency: z.string().nullable().describe('maximum number of concurrent runs per key'),
+  on_halt: z.string().nullable().describe('command that runs when a run of the pipeline halts'),
+  max_fanout: z.int().describe('maximum number of branches in one block'),
+  steps: z.int().describe('number of steps, without those of called pipelines'),
+  definition_hash: z
+    .string()
+    .describe('hash of the definition; equal definitions have equal hashes'),
   place: z.string(),
 });
 
 export const listPipelines = defineOperation({
   name: 'pipeline.list',
-  summary: 'List the pipelines in force: what starts them and how they run.',
+  summary: 'List the active pipelines, with their trigger and their settings.',
   effect: 'read',
   scope: 'plugin:ro',
   input: z.strictObject(pageFields),
@@ -90,8 +92,8 @@ const drawnShape: z.ZodType<DrawnShape> = z.lazy(() =>
   z.object({
     id: z.string(),
     kind: z.string(),
-    does: z.string().describe('the command that it uses, or what else it does'),
-    notes: z.array(z.string()).describe('its condition and whatever else is special about it'),
+    does: z.string().describe('the command that it uses, or its other action'),
+    notes: z.array(z.string()).describe('its condition and its settings'),
     arms: z
       .array(z.object({ label: z.string().nullable(), steps: z.array(drawnShape) }))
       .describe('the lists of steps inside it'),
@@ -100,7 +102,7 @@ const drawnShape: z.ZodType<DrawnShape> = z.lazy(() =>
 
 export const showPipelineOperation = defineOperation({
   name: 'pipeline.show',
-  summary: 'Show a pipeline: what starts it and all its steps.',
+  summary: 'Show a pipeline, with its trigger and all its steps.',
   effect: 'read',
   scope: 'plugin:ro',
   input: z.strictObject({ pipeline: pipelineName }),
@@ -122,8 +124,14 @@ export const graphPipeline = defineOperation({
   scope: 'plugin:ro',
   input: z.strictObject({
     pipeline: pipelineName,
-    format: z.enum(['text', 'svg']).default('text').describe('as what to draw it'),
-    notes: z.boolean().default(false).describe('with what each step is given, in the text'),
+    format: z
+      .enum(['text', 'svg'])
+      .default('text')
+      .describe('format of the drawing (default: text)'),
+    notes: z
+      .boolean()
+      .default(false)
+      .describe('show the settings of each step in the text format'),
   }),
   output: z.object({ pipeline: z.string(), format: z.enum(['text', 'svg']), drawing: z.string() }),
   errors: ['INPUT_INVALID', 'PIPELINE_NOT_FOUND'],
@@ -173,16 +181,20 @@ function showPipeline(pipeline: Pipeline): z.output<typeof pipelineShape> {
 
 export const checkPipeline = defineOperation({
   name: 'pipeline.check',
-  summary: 'Check the pipelines in the configuration files, those that are not in force yet too.',
+  summary: 'Check the pipelines in the configuration files, including inactive ones.',
   effect: 'read',
   scope: 'config:ro',
   needs: 'files',
   input: z.strictObject({
-    pipeline: z.string().min(1).optional().describe('only this one, and those that it calls'),
+    pipeline: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('only this pipeline, and those that it calls (default: all)'),
   }),
   output: findingsShape,
   errors: ['CONFIG_NOT_FOUND', 'INPUT_INVALID', 'PIPELINE_NOT_FOUND'],
-  http: { absent: '`GET /system/doctor` says the same of the whole configuration' },
+  http: { absent: '`GET /system/doctor` reports the same for the whole configuration' },
   cli: {
     positionals: ['pipeline'],
     examples: ['ductile pipeline check', 'ductile pipeline check nightly-report --config .'],
@@ -213,7 +225,8 @@ function findIndexes(name: string, written: unknown): Set<number> {
   const names = entries.map((entry) => valueAt(entry, ['name']));
   if (!names.includes(name)) {
     const known = names.filter((candidate) => typeof candidate === 'string');
-    throw new DuctileError('PIPELINE_NOT_FOUND', `there is no pipeline ${name} in the files`, {
+    const message = `there is no pipeline ${name} in the configuration`;
+    throw new DuctileError('PIPELINE_NOT_FOUND', message, {
       hint: suggest(name, known, 'pipelines'),
     });
   }

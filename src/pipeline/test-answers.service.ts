@@ -43,7 +43,7 @@ export function readAnswers(graph: Graph, written: Readonly<Record<string, unkno
   for (const [key, value] of Object.entries(written)) {
     const place = `responses.${key}`;
     if (!known.has(key)) {
-      const message = `${place} is no step of the pipeline that is waited for`;
+      const message = `${place} is not a step that needs a response`;
       throw new DuctileError('INPUT_INVALID', message, {
         place,
         hint: suggest(key, [...known], 'steps'),
@@ -72,7 +72,7 @@ function readAnswer(value: unknown, place: string): StepAnswer {
   const reason = unsafe ?? `${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`.trim();
   throw new DuctileError('INPUT_INVALID', `${place}: ${reason}`, {
     place,
-    hint: 'Write what the plugin would answer, or approved, signal or timeout.',
+    hint: 'Write the response of a plugin, or one of approved, signal and timeout.',
   });
 }
 
@@ -109,9 +109,12 @@ function toArrival(
     return { kind: 'signalled', data: signal as Json, signalId: 'test' };
   }
   const place = `responses.${key}`;
-  throw new DuctileError('INPUT_INVALID', `${place} is no answer to a step that is ${node.kind}`, {
+  const message = `${place} is not a response for a step of the kind ${node.kind}`;
+  throw new DuctileError('INPUT_INVALID', message, {
     place,
-    hint: 'A task has result, events or error, an approval approved, a wait signal or timeout.',
+    hint:
+      'Use result, events or error for a task, approved for an approval, and signal for a wait. ' +
+      'Use timeout for any of them.',
   });
 }
 

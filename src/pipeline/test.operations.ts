@@ -16,32 +16,36 @@ import { readVisibility } from '../operation/visibility.ts';
 
 const branch = z.string().describe('indexes from the root down, such as 0.2');
 const does = z.string().nullable().describe('the command that it uses, as plugin.command');
-const why = z.string().describe('how the branch came there');
+const why = z.string().describe('why the branch reached the step');
 
 const testInput = z.strictObject({
   pipeline: pipelineName,
   payload: z
     .record(z.string(), z.unknown())
     .optional()
-    .describe('what it begins with, a JSON object'),
+    .describe('initial payload, a JSON object (default: the payload of `run`, or empty)'),
   context: z
     .record(z.string(), z.unknown())
     .optional()
-    .describe('baggage that it begins with, a JSON object'),
+    .describe('initial baggage, a JSON object (default: empty)'),
   responses: z
     .record(z.string(), z.unknown())
     .default({})
-    .describe('by step or plugin.command: what the plugin answers, or a list of answers in turn'),
-  run: z.string().min(1).optional().describe('answer as this run was answered, with its payload'),
+    .describe('response for each step or plugin.command, or a list of responses in order'),
+  run: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('use the payload and the recorded responses of this run'),
   assume_ok: z
     .boolean()
     .default(false)
-    .describe('steps that nobody answers for succeed, are approved and come in time'),
+    .describe('assume success, approval or a signal in time for steps without a response'),
 });
 
 export const testPipeline = defineOperation({
   name: 'pipeline.test',
-  summary: 'Play a pipeline with given or recorded answers, without running anything.',
+  summary: 'Simulate a pipeline with given or recorded responses. No plugin runs.',
   effect: 'read',
   scope: (_context, { run }) => (run === undefined ? 'plugin:ro' : 'runs:ro'),
   offeredWith: ['plugin:ro', 'runs:ro'],
@@ -51,8 +55,8 @@ export const testPipeline = defineOperation({
     definition_hash: z.string(),
     status: z
       .enum(['succeeded', 'halted', 'open'])
-      .describe('`open`: what comes depends on answers that were not given'),
-    result: z.unknown().describe('what its last step gave'),
+      .describe('`open`: a response is missing, or the simulation reached its size limit'),
+    result: z.unknown().describe('output of the last step'),
     steps: z.array(
       z.object({
         step: z.string(),
@@ -61,8 +65,8 @@ export const testPipeline = defineOperation({
         does,
         status: z.enum(stepStatuses),
         why,
-        input: z.unknown().describe('all that the plugin would get'),
-        output: z.unknown().describe('what the branch has of its own after it'),
+        input: z.unknown().describe('the complete input of the plugin'),
+        output: z.unknown().describe("the branch's own part of the payload after the step"),
         note: z.string().nullable(),
         error: z.string().nullable(),
       }),
@@ -75,16 +79,16 @@ export const testPipeline = defineOperation({
           kind: z.string(),
           does,
           why,
-          input: z.unknown().describe('all that the plugin would get'),
-          message: z.string().nullable().describe('what a person would be asked'),
+          input: z.unknown().describe('the complete input of the plugin'),
+          message: z.string().nullable().describe('the question of an approval'),
         }),
       )
       .describe('the steps that would run next'),
     halts: z.array(
       z.object({ step: z.string(), branch, reason: z.enum(haltReasons), message: z.string() }),
     ),
-    on_halt: z.string().nullable().describe('what would be run because it halted'),
-    complete: z.boolean().describe('false when there is more than a test plays'),
+    on_halt: z.string().nullable().describe('command that would run because the run halted'),
+    complete: z.boolean().describe('false if the simulation stopped at its size limit'),
   }),
   errors: [
     'FORBIDDEN',
@@ -123,10 +127,10 @@ async function requireReadableRun(context: Context, id: string): Promise<Run> {
   const run = await requireRun(context, id);
   // A test shows the recorded data, so the caller must be allowed to read all of it.
   if ((await readVisibility(context, { ...run, runId: run.id })) === 'exact') return run;
-  const message = `the data of run ${run.id} is for administrators and for ${run.actor}`;
+  const message = `only administrators and ${run.actor} may read the data of run ${run.id}`;
   throw new DuctileError('FORBIDDEN', message, {
     place: 'run',
-    hint: 'Use the token of an administrator, or give the payload and the answers yourself.',
+    hint: 'Use the token of an administrator, or pass payload and responses instead of run.',
   });
 }
 

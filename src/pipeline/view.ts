@@ -51,7 +51,7 @@ function showTest(output: JsonOutput, printer: Printer): void {
       ['INPUT', 'input', 'detail'],
       ['OUTPUT', 'output', 'detail'],
     ],
-    empty: 'No step was taken.',
+    empty: 'No steps.',
   });
   showSection(printer, 'Next', output['next'], [
     ['BRANCH', 'branch'],
@@ -60,7 +60,7 @@ function showTest(output: JsonOutput, printer: Printer): void {
     ['DOES', 'does'],
     ['WHY', 'why'],
     ['INPUT', 'input'],
-    ['ASKS', 'message', 'detail'],
+    ['QUESTION', 'message', 'detail'],
   ]);
   showSection(printer, 'Halted', output['halts'], [
     ['BRANCH', 'branch'],
@@ -70,9 +70,9 @@ function showTest(output: JsonOutput, printer: Printer): void {
   ]);
   printer.line();
   printer.pairs([
-    ['status', status === 'open' ? 'waits for answers' : status],
+    ['status', status === 'open' ? 'waiting for responses' : status],
     ['result', result],
     ['on halt', onHalt],
   ]);
-  if (complete === false) printer.line('There is more; a test does not play all of it.');
+  if (complete === false) printer.line('The simulation stopped at its size limit.');
 }

@@ -182,7 +182,7 @@ describe('pipelines', () => {
       '16:34 pipelines[0].steps[5].until is not a known key',
       '17:9 pipelines[0].steps[6].cases is required with switch',
       '18:45 pipelines[0].steps[7].cases.a[0].use is not a known key',
-      '19:9 pipelines[0].steps[8].switch is required: it says what the cases are compared with',
+      '19:9 pipelines[0].steps[8].switch is required: the cases are compared with its value',
       '20:17 pipelines[0].steps[9].wait.delay needs a unit: 5',
       '21:28 pipelines[0].steps[10].wait.if is not an expression: Unexpected token: EOF',
       '22:20 pipelines[0].steps[11].timeout is only for a wait for a signal',

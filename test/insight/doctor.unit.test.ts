@@ -166,7 +166,7 @@ plugins: {echo: {schedules: [{cron: "${cron}", timezone: UTC}]}}
 `);
     expect(found).toEqual([
       'error config.yaml:5:5 routes[2].to names nobody, which is not a plugin',
-      'warning config.yaml:3:5 routes[0] can go in a circle: echo → mail → echo',
+      'warning config.yaml:3:5 routes[0] can form a loop: echo → mail → echo',
     ]);
   });
 
@@ -187,7 +187,7 @@ plugins: {echo: {schedules: [{cron: "${cron}", timezone: UTC}]}}
       },
     );
     expect(found).toEqual([
-      'error config.yaml:3:5 routes[0] goes in a circle up to service.max_hops: ping → pong → ping',
+      'error config.yaml:3:5 routes[0] forms a loop that only service.max_hops ends: ping → pong → ping',
     ]);
   });
 

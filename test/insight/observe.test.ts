@@ -111,7 +111,7 @@ describe('why', () => {
     });
     expect(await emit({})).toMatchObject({
       verdict,
-      chain: [{ evidence: 'big: payload.size > 3 cannot be told: there is no size' }, {}],
+      chain: [{ evidence: 'big: payload.size > 3 cannot be evaluated: there is no size' }, {}],
       commands,
     });
     expect(await emit({ size: 4 })).toMatchObject({ state: 'handled' });

@@ -73,7 +73,7 @@ describe('against the plugins', () => {
       '5:52 pipelines[0].steps[0].uses names ehco, which is not a plugin',
       '5:66 pipelines[0].steps[1].uses names the command fly, which the plugin echo does not have',
       '5:22 pipelines[0].from_plugin names nobody, which is not a plugin',
-      '6:24 pipelines[1].steps[0].call goes in a circle: z → z',
+      '6:24 pipelines[1].steps[0].call forms a loop: z → z',
     ]);
   });
 
@@ -86,8 +86,8 @@ describe('against the plugins', () => {
     expect(problems).toEqual([]);
     expect(pipelines.map(({ name }) => name)).toEqual(['z']);
     expect(warnings.map(({ key, message }) => `${key} ${message}`)).toEqual([
-      'pipelines[0].name uses off, which is disabled; the pipeline is not in force',
-      'pipelines[1].name uses off, which is disabled; the pipeline is not in force',
+      'pipelines[0].name uses off, which is disabled; the pipeline is inactive',
+      'pipelines[1].name uses off, which is disabled; the pipeline is inactive',
     ]);
   });
 
@@ -105,14 +105,14 @@ describe('against the plugins', () => {
     expect(
       warnings.map(({ place, key, message }) => `${place.split(':')[1]} ${key} ${message}`),
     ).toEqual([
-      '8 pipelines[0].steps[0].with.a has {{ payload.b }}, which is text and no value',
-      '9 pipelines[0].steps[1].with.d has payload.d, which is text and no value',
-      '10 pipelines[0].steps[2].approve has {{context.who}}, which is text and no value',
-      '6 pipelines[0].concurrency.key has {{payload.user}}, which is text and no value',
+      '8 pipelines[0].steps[0].with.a has {{ payload.b }}, which is plain text, not a value',
+      '9 pipelines[0].steps[1].with.d has payload.d, which is plain text, not a value',
+      '10 pipelines[0].steps[2].approve has {{context.who}}, which is plain text, not a value',
+      '6 pipelines[0].concurrency.key has {{payload.user}}, which is plain text, not a value',
     ]);
     expect(warnings.map(({ hint }) => hint).slice(0, 2)).toEqual([
-      'For the value write { payload.b }.',
-      'For the value write {payload.d}.',
+      'To use the value, write { payload.b }.',
+      'To use the value, write {payload.d}.',
     ]);
   });
 
@@ -142,11 +142,11 @@ describe('payloads', () => {
         with: {text: [], copies: 1.5, to: "{payload.to}"}
 `),
     ).toEqual([
-      '8:16 pipelines[0].steps[0].with.to is not what mailer takes there: "string"',
-      '8:76 pipelines[0].steps[0].with.cc is not a field that mailer takes',
-      '8:83 pipelines[0].steps[0].with.how is not what mailer takes there: ["now","later"]',
-      '10:16 pipelines[0].steps[1].with.text is not what mailer takes there: "string"',
-      '10:26 pipelines[0].steps[1].with.copies is not what mailer takes there: "integer"',
+      '8:16 pipelines[0].steps[0].with.to is not a value that mailer accepts there: "string"',
+      '8:76 pipelines[0].steps[0].with.cc is not a field that mailer accepts',
+      '8:83 pipelines[0].steps[0].with.how is not a value that mailer accepts there: ["now","later"]',
+      '10:16 pipelines[0].steps[1].with.text is not a value that mailer accepts there: "string"',
+      '10:26 pipelines[0].steps[1].with.copies is not a value that mailer accepts there: "integer"',
     ]);
   });
 
@@ -163,9 +163,9 @@ describe('payloads', () => {
       - {uses: mailer, with: {text: "{payload.error}"}}
 `),
     ).toEqual([
-      '9:16 pipelines[0].steps[1].with.copies wants payload.count, which the steps before it do not give',
-      '8:9 pipelines[0].steps[1].uses names mailer, which needs payload.text, but nothing before it gives one',
-      '10:20 pipelines[0].steps[2].foreach wants payload.all, which the steps before it do not give',
+      '9:16 pipelines[0].steps[1].with.copies uses payload.count, which no earlier step provides',
+      '8:9 pipelines[0].steps[1].uses names mailer, which needs payload.text; no earlier step provides it',
+      '10:20 pipelines[0].steps[2].foreach uses payload.all, which no earlier step provides',
     ]);
   });
 
@@ -178,7 +178,7 @@ describe('payloads', () => {
 `),
     ).toEqual([
       '7:40 pipelines[2].steps[1].call leads to pipelines[1].steps[0].uses, which names mailer, ' +
-        'which needs payload.text, but nothing before it gives one',
+        'which needs payload.text; no earlier step provides it',
     ]);
   });
 

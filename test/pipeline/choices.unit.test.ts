@@ -30,7 +30,7 @@ describe('a switch', () => {
     expect(advance(flow, at('which', { kind: 'c' }), start).landing).toMatchObject({
       kind: 'halt',
       reason: 'unmatched_condition',
-      message: 'step which: no case is "c", and there is no otherwise',
+      message: 'step which: no case matches "c", and there is no otherwise',
     });
     const kind = 'c';
     const open = graph([choice('which', {}, { next: 'z', otherwise: { first: null } }), task('z')]);

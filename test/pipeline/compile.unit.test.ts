@@ -239,15 +239,15 @@ describe('an invalid pipeline is refused', () => {
     const three = entry('three', [b, { call: 'two' }]);
     const all = library(one, two, three);
     expect(tell(compilePipeline(two, all))).toEqual([
-      'steps.0.call goes in a circle: two → three → two',
+      'steps.0.call forms a loop: two → three → two',
     ]);
     expect(tell(compilePipeline(three, all))).toEqual([
-      'steps.1.call goes in a circle: three → two → three',
+      'steps.1.call forms a loop: three → two → three',
     ]);
     expect(compilePipeline(one, all)).toEqual({ graph: undefined, faults: [] });
     const self = entry('self', [{ call: 'self' }]);
     expect(tell(compilePipeline(self, library(self)))).toEqual([
-      'steps.0.call goes in a circle: self → self',
+      'steps.0.call forms a loop: self → self',
     ]);
   });
 
@@ -284,7 +284,7 @@ describe('an invalid pipeline is refused', () => {
     const [first] = entries;
     if (first === undefined) throw new Error('there is no pipeline');
     expect(tell(compilePipeline(first, library(...entries)))).toEqual([
-      `steps has more than ${limits.pipelineNodesMax} steps, with those of the pipelines it calls`,
+      `steps has more than ${limits.pipelineNodesMax} steps, with those of called pipelines`,
     ]);
   });
 });

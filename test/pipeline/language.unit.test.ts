@@ -188,8 +188,8 @@ describe('structured conditions', () => {
       'must be one of exists, eq, neq, in, gt, gte, lt, lte, contains, startswith, endswith, regex',
     ],
     [when('payload.x', 'gt', '1'), ['value'], 'must be a number for gt'],
-    [when('payload.x', 'eq'), ['value'], 'is missing: eq compares with it'],
-    [when('payload.x', 'exists', true), ['value'], 'has no place with exists'],
+    [when('payload.x', 'eq'), ['value'], 'is required for eq'],
+    [when('payload.x', 'exists', true), ['value'], 'is not allowed with exists'],
     [when('payload.x', 'regex', '('), ['value'], 'is not a regular expression'],
     [when('payload..x', 'exists'), ['path'], 'has an empty part'],
   ])('%j is refused', (written, at, message) => {
@@ -266,12 +266,12 @@ describe('expressions', () => {
   });
 
   test.each([
-    ['payload.missing == 1', 'payload.missing == 1 cannot be told: there is no missing'],
-    ['payload.name > 3', 'payload.name > 3 cannot be told: there is no string > int'],
+    ['payload.missing == 1', 'payload.missing == 1 cannot be evaluated: there is no missing'],
+    ['payload.name > 3', 'payload.name > 3 cannot be evaluated: string > int is not supported'],
     ['payload.name', 'payload.name is not true or false'],
     [
       'payload.constructor == 1',
-      'payload.constructor == 1 cannot be told: there is no constructor',
+      'payload.constructor == 1 cannot be evaluated: there is no constructor',
     ],
   ])('%s is a fault', (text, message) => {
     expect(() => holds(text)).toThrow(new PipelineFault(message));
@@ -335,10 +335,10 @@ describe('baggage', () => {
       photo: { size: 12, more: 1, file: 'a.png' },
     });
     expect(() => add({ count: 'payload.count' }, { count: 4 })).toThrow(
-      'the baggage has another count already, which must stay',
+      'the baggage already has another value for count',
     );
     expect(() => add({ photo: 'payload.photo' }, { photo: { size: 13 } })).toThrow(
-      'the baggage has another photo.size already',
+      'the baggage already has another value for photo.size',
     );
     expect(() => add({ 'count.x': 'payload.count' }, { count: 4 })).toThrow(PipelineFault);
   });

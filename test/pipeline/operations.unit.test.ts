@@ -179,12 +179,12 @@ describe('a test', () => {
   });
 
   test.each([
-    [{ prize: {} }, 'responses.prize is no step', 'Did you mean price?'],
-    [{ price: { resultt: 1 } }, 'responses.price: ', 'Write what the plugin would answer'],
+    [{ prize: {} }, 'responses.prize is not a step', 'Did you mean price?'],
+    [{ price: { resultt: 1 } }, 'responses.price: ', 'Write the response of a plugin'],
     [
       { price: { approved: true } },
-      'responses.price is no answer to a step that is task',
-      'A task has',
+      'responses.price is not a response for a step of the kind task',
+      'for a task',
     ],
   ])('refuses what answers nothing: %j', async (responses, message, hint) => {
     await expect(play({ responses })).rejects.toMatchObject({

@@ -84,8 +84,8 @@ test('pipeline test: what was done, what would be next, and how it stands', asyn
     'BRANCH  STEP  KIND  DOES       WHY           INPUT',
     '0       b     task  mail.send  it follows a  {"n":1}',
     '',
-    'status  waits for answers',
-    'There is more; a test does not play all of it.',
+    'status  waiting for responses',
+    'The simulation stopped at its size limit.',
     '',
   ]);
 });

@@ -221,7 +221,7 @@ describe.each(databases)('routes on %s', (database) => {
       return found.length > 0 && found;
     });
     expect(JSON.parse(open?.detail ?? '{}')).toMatchObject({
-      evidence: expect.stringMatching(/^routes\[\d\] .*in a circle.*: \w+ → \w+ → \w+ /) as string,
+      evidence: expect.stringMatching(/^routes\[\d\] .*a loop.*: \w+ → \w+ → \w+ /) as string,
       fix: expect.stringContaining('Then acknowledge this one') as string,
     });
     expect(open?.detail).not.toContain('config unset');

@@ -57,7 +57,8 @@ function merge(known: Json | undefined, rest: ValuePath, value: Json, whole: Val
 }
 
 function createOverwriteFault(path: ValuePath): PipelineFault {
-  return new PipelineFault(`the baggage has another ${formatPath(path)} already, which must stay`);
+  const message = `the baggage already has another value for ${formatPath(path)}`;
+  return new PipelineFault(`${message}, and baggage cannot be changed`);
 }
 
 export type ParsedBaggage =

@@ -27,8 +27,8 @@ export function findLookalikes(entry: PipelineEntry): CompileFault[] {
   return templates.flatMap(([path, template]) =>
     listLookalikes(template).map(({ written, reference }) => ({
       path,
-      message: `has ${written}, which is text and no value`,
-      hint: `For the value write ${reference}.`,
+      message: `has ${written}, which is plain text, not a value`,
+      hint: `To use the value, write ${reference}.`,
     })),
   );
 }
@@ -55,7 +55,7 @@ function findDuplicateIds(steps: readonly StepEntry[]): CompileFault[] {
       return [];
     }
     const message = `is ${id}, which is the id of an earlier step of this pipeline`;
-    return [{ path: [...path, 'id'], message, hint: 'Give each step an id of its own.' }];
+    return [{ path: [...path, 'id'], message, hint: 'Give each step a unique id.' }];
   });
 }
 
@@ -117,7 +117,7 @@ function findCycle(entry: PipelineEntry, { pipelines }: PipelineLibrary): Compil
   for (const { call, path } of callsIn(entry)) {
     const cycle = findPathBack(call, entry.name, pipelines, new Set());
     if (cycle === undefined) continue;
-    const message = `goes in a circle: ${[entry.name, ...cycle].join(' → ')}`;
+    const message = `forms a loop: ${[entry.name, ...cycle].join(' → ')}`;
     return [{ path: [...path, 'call'], message, hint: 'A pipeline cannot call itself.' }];
   }
   return [];

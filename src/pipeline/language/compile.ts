@@ -34,7 +34,7 @@ export function compilePipeline(entry: PipelineEntry, library: PipelineLibrary):
   return { graph: { ...plain, hash: hashGraph(plain) }, faults };
 }
 
-const TOO_LONG = `has more than ${limits.pipelineNodesMax} steps, with those of the pipelines it calls`;
+const TOO_LONG = `has more than ${limits.pipelineNodesMax} steps, with those of called pipelines`;
 
 interface GraphBuilder {
   readonly library: PipelineLibrary;

@@ -234,8 +234,8 @@ function isOp(op: unknown): op is ConditionOperator {
 
 function checkValue(op: ConditionOperator, value: Json | undefined): string | undefined {
   const wanted = ops[op];
-  if (wanted === 'nothing') return value === undefined ? undefined : `has no place with ${op}`;
-  if (value === undefined) return `is missing: ${op} compares with it`;
+  if (wanted === 'nothing') return value === undefined ? undefined : `is not allowed with ${op}`;
+  if (value === undefined) return `is required for ${op}`;
   const isRight =
     wanted === 'anything' ||
     (wanted === 'a list' && Array.isArray(value)) ||

@@ -98,7 +98,7 @@ function checkStep(step: ParsedStep, report: Report): void {
   const others = modes.filter((other) => other !== mode && step[other] !== undefined);
   for (const other of others) {
     if (mode === 'foreach' && other === 'steps') continue;
-    report(other, `and ${mode} exclude each other`, 'Make two steps of it.');
+    report(other, `and ${mode} exclude each other`, 'Split it into two steps.');
   }
   for (const [key, allowed] of Object.entries(modesOfKeys)) {
     if (step[key as Key] === undefined || allowed.includes(mode)) continue;
@@ -116,10 +116,10 @@ function checkSwitch({ switch: value, cases }: ParsedStep, report: Report): void
   if (cases === undefined) {
     report('cases', 'is required with switch');
   } else if (Array.isArray(cases) && value !== undefined) {
-    const hint = 'Leave switch away, or write cases as a map from value to steps.';
-    report('cases', 'is a list of conditions, which compare nothing with switch', hint);
+    const hint = 'Remove switch, or write cases as a map from value to steps.';
+    report('cases', 'is a list of conditions, which do not use the value of switch', hint);
   } else if (!Array.isArray(cases) && value === undefined) {
-    report('switch', 'is required: it says what the cases are compared with');
+    report('switch', 'is required: the cases are compared with its value');
   }
 }
 

@@ -17,7 +17,7 @@ export function evaluateExpression(condition: { readonly cel: string }, scope: S
   try {
     result = isCostly(cel) ? runWithinMs(limits.expressionMs, run) : run();
   } catch (thrown) {
-    throw new PipelineFault(`${cel} cannot be told: ${describeFailure(summaryOf(thrown))}`);
+    throw new PipelineFault(`${cel} cannot be evaluated: ${describeFailure(summaryOf(thrown))}`);
   }
   if (typeof result === 'boolean') return result;
   throw new PipelineFault(`${cel} is not true or false`);
@@ -110,7 +110,7 @@ function describeFailure(summary: string): string {
   if (key !== undefined) return `there is no ${key}`;
   const [, types] = /^no such overload: (.+)$/i.exec(summary) ?? [];
   if (types === undefined) return summary;
-  return `there is no ${types.replaceAll(/dyn<([^<>]*)>/g, '$1')}`;
+  return `${types.replaceAll(/dyn<([^<>]*)>/g, '$1')} is not supported`;
 }
 
 /** Drops the excerpt of the expression, which takes several lines. */

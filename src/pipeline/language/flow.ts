@@ -124,7 +124,7 @@ function checkPaths(
   for (const [root, key] of listTemplatePaths(template)) {
     if (root !== 'payload' || key === undefined) continue;
     if (keys.has(key) || keys.has(stripIndexes(key))) continue;
-    const message = `wants payload.${key}, which the steps before it do not give`;
+    const message = `uses payload.${key}, which no earlier step provides`;
     faults.push({ path, message, hint: listKeys(keys) });
   }
 }
@@ -140,7 +140,7 @@ function checkInput(
   for (const name of required) {
     if (typeof name !== 'string' || keys === undefined) continue;
     if (keys.has(name) || Object.hasOwn(written, name)) continue;
-    const message = `names ${step.uses}, which needs payload.${name}, but nothing before it gives one`;
+    const message = `names ${step.uses}, which needs payload.${name}; no earlier step provides it`;
     const hint = `Add it with \`with\`. ${listKeys(keys)}`;
     faults.push({ path: [...step.path, 'uses'], message, hint });
   }
@@ -149,11 +149,11 @@ function checkInput(
     const path = [...step.path, 'with', name];
     const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
     if (property === undefined && schema['additionalProperties'] === false) {
-      const hint = `It takes ${Object.keys(properties).join(', ') || 'nothing'}.`;
-      faults.push({ path, message: `is not a field that ${step.uses} takes`, hint });
+      const hint = `It accepts ${Object.keys(properties).join(', ') || 'no fields'}.`;
+      faults.push({ path, message: `is not a field that ${step.uses} accepts`, hint });
     } else if (isObject(property) && !canMatch(template, property)) {
       const expected = JSON.stringify(property['enum'] ?? property['const'] ?? property['type']);
-      faults.push({ path, message: `is not what ${step.uses} takes there: ${expected}` });
+      faults.push({ path, message: `is not a value that ${step.uses} accepts there: ${expected}` });
     }
   }
 }
@@ -190,5 +190,5 @@ function uniteKeys(one: Keys, other: Keys): Keys {
 }
 
 function listKeys(keys: ReadonlySet<string>): string {
-  return keys.size === 0 ? 'There are no others.' : `There is ${[...keys].join(', ')}.`;
+  return keys.size === 0 ? 'The payload has no keys.' : `The payload has ${[...keys].join(', ')}.`;
 }

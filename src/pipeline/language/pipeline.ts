@@ -176,7 +176,7 @@ function logMissingKey(
   { source, type }: { readonly source: string; readonly type: string },
   log: Log,
 ): void {
-  const message = 'the concurrency key of a run cannot be told, so it shares that of null';
+  const message = 'the concurrency key of a run cannot be computed; the run uses the key for null';
   log.warn(message, { pipeline: name, type, source, reason });
 }
 
@@ -187,7 +187,7 @@ function logSkippedPipeline(
   log: Log,
 ): void {
   const { source, type } = signal;
-  log.warn('a pipeline could not tell whether it wants the event', {
+  log.warn('a pipeline was not started, because its condition cannot be evaluated', {
     pipeline: name,
     type,
     source,

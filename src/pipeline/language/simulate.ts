@@ -148,8 +148,8 @@ function recordSimulatedStep(
   const { branch, why, input } = simulated;
   simulation.steps.push({ ...step, branch, why, input: step.kind === 'task' ? input : undefined });
   simulated.input = undefined;
-  if (step.status === 'skipped') simulated.why = `${step.node} was passed over`;
-  else if (step.kind === 'switch') simulated.why = `${step.node} took ${step.note ?? 'it'}`;
+  if (step.status === 'skipped') simulated.why = `${step.node} was skipped`;
+  else if (step.kind === 'switch') simulated.why = `${step.node} decided: ${step.note ?? 'it'}`;
   else simulated.why = `it follows ${step.node}`;
 }
 
