@@ -155,9 +155,9 @@ function describeJob(output: JsonOutput, nowMs: number): ProgressLine[] {
 
 function describeRun(output: JsonOutput, nowMs: number): ProgressLine[] {
   return rowsOf(output['waiting']).flatMap(({ step, why, until }) => {
-    const isRetry = String(why).includes('will be tried again');
+    const isRetry = String(why).includes('will be retried');
     if (!isRetry && isMoment(until)) return [];
-    if (!isRetry && !String(why).startsWith('somebody')) return [];
+    if (!isRetry && !String(why).startsWith('it waits for approval')) return [];
     const when = isMoment(until) ? `; next attempt ${formatIn(until, nowMs)}` : '';
     const text = `step ${String(step)}: ${String(why).split('\n')[0] ?? ''}${when}`;
     return [{ key: `${String(step)} ${String(why)} ${String(until)}`, text }];

@@ -189,7 +189,7 @@ describe('writing', () => {
     writeFileSync(join(directory, 'config.yaml'), JSON.stringify(config));
     const { code, out } = await ductile('plugin', 'run', 'echo', '--payload', '{"fail":"no luck"}');
     expect([code, out]).toEqual([1, expect.stringMatching(/status +queued/)]);
-    expect(out).toMatch(/echo poll will be tried again: no luck +2\d{3}-/);
+    expect(out).toMatch(/echo poll will be retried: no luck +2\d{3}-/);
     expect(out).toMatch(/with the next `ductile system start --config \S+` or run/);
   });
 
@@ -199,7 +199,7 @@ describe('writing', () => {
     writeFileSync(join(directory, 'config.yaml'), JSON.stringify(config));
     const started = await ductile('pipeline', 'run', 'asks');
     expect([started.code, started.out]).toEqual([1, expect.stringContaining('Go on?')]);
-    expect(started.out).toMatch(/`ductile run approve \S+ ok --config \S+` lets it go on/);
+    expect(started.out).toMatch(/`ductile run approve \S+ ok --config \S+` continues it/);
     const { code, out } = await ductile('plugin', 'run', 'echo', '--json');
     expect([code, JSON.parse(out)]).toEqual([
       0,
@@ -235,7 +235,7 @@ describe('writing', () => {
     for (const line of ['why echo/often', 'schedule pause echo often']) {
       const { code, err } = await ductile(...line.split(' '));
       expect([line, code, err]).toEqual([line, 1, expect.stringContaining('SCHEDULE_NOT_FOUND')]);
-      expect(err).toContain('begins when the service starts');
+      expect(err).toContain('is added when the service starts');
     }
     const other = await ductile('why', 'echo/oftener');
     expect(other.err).toContain('SUBJECT_NOT_FOUND');

@@ -29,12 +29,12 @@ describe('a run', () => {
   const wait = { branch: '', step: 'ok', why: '', until: null, job_id: null, step_id: null };
 
   test('that waits for a person says how that person answers', () => {
-    const why = 'somebody has to approve or reject it: Send?';
+    const why = 'it waits for approval: Send?';
     const explanation = explain({
       nodes: { ok: asked('halt') },
       waits: [{ ...wait, why, step_id: 'step-1', until: later }],
     });
-    expect(explanation.verdict).toBe('Step ok: somebody has to approve or reject it: Send?');
+    expect(explanation.verdict).toBe('Step ok: it waits for approval: Send?');
     expect(explanation.moves_at).toBe(later);
     expect(explanation.commands[0]).toBe('ductile run approve run-1 step-1');
   });
@@ -53,7 +53,7 @@ describe('a run', () => {
       'it is rejected then and continues, unless a person decides before',
     ],
   ])('whose question has a deadline says that it %s then', (_, node, movesBy) => {
-    const why = 'somebody has to approve or reject it';
+    const why = 'it waits for approval';
     const explanation = explain({
       nodes: { ok: node },
       waits: [{ ...wait, why, step_id: 's', until: later }],
@@ -69,7 +69,7 @@ describe('a run', () => {
     ],
     [{ ...listening('halt'), signal: undefined }, 'it continues then'],
   ])('that waits says what its time does', (node, movesBy) => {
-    const waits = [{ ...wait, why: 'it waits for order.paid', step_id: 's', until: later }];
+    const waits = [{ ...wait, why: 'it waits for the signal order.paid', step_id: 's', until: later }];
     expect(explain({ nodes: { ok: node }, waits }).moves_by).toBe(movesBy);
   });
 

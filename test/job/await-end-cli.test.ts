@@ -44,7 +44,7 @@ test('plugin run says that an attempt failed and when the next one is, and gives
 
 test('pipeline run says the same of a step', async () => {
   const { code, out, err } = await run(['pipeline', 'run', 'flow', '--json', ...where()], { io });
-  expect(err).toMatch(/^step send: moody poll will be tried again: .*; next attempt in \ds\n/);
+  expect(err).toMatch(/^step send: moody poll will be retried: .*; next attempt in \ds\n/);
   expect(JSON.parse(out)).toMatchObject({ status: 'succeeded', tree: [{ step: 'send' }] });
   expect(code).toBe(0);
 });

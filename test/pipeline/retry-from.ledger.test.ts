@@ -100,7 +100,7 @@ describe.each(databases)('an ended run on %s', (kind) => {
     const before = await outputOf(ledger, id);
     const refusal = {
       code: 'STEP_AMBIGUOUS',
-      error: expect.stringContaining('begin at step tell') as string,
+      error: expect.stringContaining('repeat the run from step tell') as string,
     };
     expect(await ledger.runs.findRetryFromRefusal(id, 'hear')).toMatchObject(refusal);
     const { code: errorCode, error } = refusal;
@@ -178,7 +178,7 @@ describe.each(databases)('an ended run on %s', (kind) => {
     });
     expect(await ask(ledger, { of: id, from: 'never' })).toMatchObject({
       errorCode: 'STEP_NOT_FOUND',
-      error: expect.stringContaining('never came to') as string,
+      error: expect.stringContaining('never reached') as string,
     });
     expect(await dump()).toMatchObject({ pipeline_runs: runs, run_branches: branches });
   });

@@ -154,11 +154,11 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
     const id = await startRun(instance, 'asks', { n: 3 });
     expect(await ask(showRunOperation, { id })).toMatchObject({
       status: 'running',
-      waiting: [{ step: 'ok', why: 'somebody has to approve or reject it: Send 3?' }],
+      waiting: [{ step: 'ok', why: 'it waits for approval: Send 3?' }],
     });
     await expect(ask(decideStepDirective.operation, { id, step: 'then' })).rejects.toMatchObject({
       code: 'STEP_NOT_WAITING',
-      hint: 'Waiting are: ok.',
+      hint: 'These steps wait: ok.',
     });
     expect(
       await ask(decideStepDirective.operation, { id, step: 'ok', why: 'it is fine' }),
@@ -186,7 +186,7 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
     const again = { id: other, step: 'then', dry_run: true };
     await expect(ask(retryRunFromDirective.operation, again)).rejects.toMatchObject({
       code: 'STEP_NOT_FOUND',
-      message: expect.stringContaining('never came to step then') as string,
+      message: expect.stringContaining('never reached step then') as string,
     });
   });
 

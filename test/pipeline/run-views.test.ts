@@ -32,16 +32,16 @@ test('run show: what happened, and how to continue', async () => {
   expect(err).toBe('');
   expect(out).toMatch(/^run +r1\npipeline +digest\nstatus +halted\nhalted at +send\n/);
   expect(out).toMatch(/\nsend +0 +task +failed/);
-  expect(out).toContain('`ductile run revive r1` goes on with it in a new run.');
+  expect(out).toContain('`ductile run revive r1` continues it in a new run.');
 });
 
 test('run show: what it waits for, and the command that continues it', async () => {
-  const waiting = [{ step: 'ok', branch: '0', why: 'somebody has to approve or reject it' }];
+  const waiting = [{ step: 'ok', branch: '0', why: 'it waits for approval' }];
   const answer = { ...shown, status: 'running', waiting, complete: false };
   const { out } = await run(['run', 'show', 'r1234'], { answer });
-  expect(out).toMatch(/\nok +0 +somebody has to approve/);
-  expect(out).toContain('`ductile run approve r1 ok` lets it go on.');
-  expect(out).toContain('There is more');
+  expect(out).toMatch(/\nok +0 +it waits for approval/);
+  expect(out).toContain('`ductile run approve r1 ok` continues it.');
+  expect(out).toContain('too large to show in full');
 });
 
 test('run show: what is long is cut short, unless everything is asked for', async () => {
@@ -52,11 +52,11 @@ test('run show: what is long is cut short, unless everything is asked for', asyn
 });
 
 test('run show: of several branches at one step, one is named by its own id', async () => {
-  const why = 'somebody has to approve or reject it';
+  const why = 'it waits for approval';
   const waiting = ['s1', 's2'].map((id) => ({ step: 'ok', branch: '0.0', why, step_id: id }));
   const answer = { ...shown, status: 'running', waiting };
   const { out } = await run(['run', 'show', 'r1234'], { answer });
-  expect(out).toContain('`ductile run approve r1 s1` lets it go on.');
+  expect(out).toContain('`ductile run approve r1 s1` continues it.');
 });
 
 test('pipeline run: says that a run continues after the wait', async () => {
@@ -100,12 +100,12 @@ test('run cancel, revive and approve: a few words', async () => {
   const ended = { ...shown, status: 'succeeded', outcome: 'unchanged', stopping: [] };
   expect(await run(['run', 'cancel', 'r1234'], { answer: ended })).toMatchObject({
     code: 1,
-    out: 'run r1 is succeeded already; nothing to cancel\n',
+    out: 'run r1 is already succeeded; nothing to cancel\n',
   });
   const revived = { ...shown, run_id: 'r2', revived_from: 'r1', status: 'running' };
   const { out, calls } = await run(['run', 'revive', 'r1234', '--no-context'], { answer: revived });
   expect(calls).toMatchObject([['run.revive', { id: 'r1234', context: false }]]);
-  expect(out).toMatch(/^run +r2\ngoes on with +r1\n/);
+  expect(out).toMatch(/^run +r2\ncontinues +r1\n/);
   const answer = { run_id: 'r1', step: 'ok', approved: false, by: 'cli:me' };
   expect((await run(['run', 'reject', 'r1234', 'ok', '--why', 'no'], { answer })).out).toBe(
     'step ok of run r1 is rejected by cli:me\n',

@@ -49,7 +49,7 @@ describe.each(databases)('on %s', (database) => {
         status: 'queued',
         started_at: null,
         steps: [],
-        waiting: [{ why: 'its time has not come', until: shown['due_at'] }],
+        waiting: [{ why: 'it starts at a later time', until: shown['due_at'] }],
       });
       expect(Date.parse(String(shown['due_at']))).toBeGreaterThan(Date.now() + 50 * 60_000);
       const listed = (await api.ask('/runs?status=queued')).body['runs'];

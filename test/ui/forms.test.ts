@@ -22,7 +22,7 @@ test('a run is started with the payload that its pipeline needs', () =>
     expect(await audit()).toEqual([]);
     await payload.fill('{"text": "the quince"}');
     await page.getByRole('button', { name: 'Start', exact: true }).click();
-    await page.getByText('would begin with look').waitFor();
+    await page.getByText('will start with step look').waitFor();
     await page.getByRole('dialog').getByRole('button', { name: 'Start the run' }).click();
     await page.waitForURL(/\/ui\/runs\/[0-9a-f-]{36}$/);
     await page.getByText('Go on with the quince?').first().waitFor();

@@ -150,7 +150,7 @@ function applyDue(walk: Walk, at: string): Transition {
   const { node } = walk;
   if (node.kind === 'approve') {
     if (node.onTimeout === 'halt') {
-      throw new PipelineFault('nobody decided in time', 'timeout');
+      throw new PipelineFault('no decision was made in time', 'timeout');
     }
     const approved = node.onTimeout === 'approve';
     return applyDecision(walk, node, { approved, by: 'deadline', at, why: null });
@@ -335,7 +335,7 @@ function chooseArm(walk: Walk, node: SwitchNode): { label: string; first: NodeId
     const label = node.cases.length === 0 ? 'its condition holds' : 'otherwise';
     return { label, ...node.otherwise };
   }
-  const what = value === undefined ? 'no case holds' : `no case is ${excerpt(value)}`;
+  const what = value === undefined ? 'no case holds' : `no case matches ${excerpt(value)}`;
   throw new PipelineFault(`${what}, and there is no otherwise`, 'unmatched_condition');
 }
 

@@ -67,7 +67,7 @@ export function advanceClaimed(
 ): 'done' | 'more' {
   const { branch } = loaded;
   if (hasCrashed(branch)) {
-    const error = `${branch.crashes} processes died while they moved it on`;
+    const error = `${branch.crashes} processes died while they advanced the branch`;
     failBranch(changes, loaded, { kind: 'failed', reason: 'advancement_crashes_exhausted', error });
     return 'done';
   }

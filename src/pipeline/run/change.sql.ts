@@ -270,18 +270,19 @@ async function explainNoneWaiting(
   if (last !== undefined) {
     return failWith(
       'STEP_NOT_WAITING',
-      `step ${last.node} does not wait any more: ${describeDecision(last)}`,
+      `step ${last.node} no longer waits for approval: ${describeDecision(last)}`,
     );
   }
   const graph = await findGraph(tx, run.definitionHash);
   const node = graph?.nodes[name];
   if (node === undefined) return failWith('STEP_NOT_FOUND', `run ${run.id} has no step ${name}`);
   if (node.kind !== 'approve') {
-    return failWith('STEP_NOT_WAITING', `step ${name} waits for nobody: it is a ${node.kind}`);
+    const error = `step ${name} does not wait for approval: it is a ${node.kind} step`;
+    return failWith('STEP_NOT_WAITING', error);
   }
   return failWith(
     'STEP_NOT_WAITING',
-    `run ${run.id}, which is ${run.status}, did not come to ${name}`,
+    `run ${run.id}, which is ${run.status}, has not reached step ${name}`,
   );
 }
 

@@ -22,13 +22,13 @@ const decisionFields = {
     .string()
     .min(1)
     .max(limits.stepNameCharsMax)
-    .describe("the step's id in the pipeline, or the id of the one that waits"),
+    .describe("the step's id in the pipeline, or the `step_id` of the waiting step"),
   why: z
     .string()
     .min(1)
     .max(limits.decisionReasonCharsMax)
     .optional()
-    .describe('the reason, for the record'),
+    .describe('the reason to record'),
 };
 
 const input = z.strictObject({ id: runIdField, ...decisionFields });
@@ -60,15 +60,15 @@ const common = {
 
 export const decideStepDirective = defineDirective({
   type: 'run.approve',
-  summary: 'Say yes or no to a step that waits for a person.',
-  lasting: 'What was decided stays decided.',
+  summary: 'Approve or reject a step that waits for approval.',
+  lasting: 'A decision cannot be changed.',
   scope: 'runs:rw',
   isDecision: true,
   findStarted: findRunCommands,
   params: z.strictObject({
-    run_id: z.string().min(1).describe('one run by its id'),
+    run_id: z.string().min(1).describe('the id of the run'),
     ...decisionFields,
-    approved: z.boolean().default(true).describe('false to reject'),
+    approved: z.boolean().default(true).describe('`false` rejects the step (default: true)'),
   }),
   sameness: () => 'each',
   target: ({ run_id: id, step }) => `${id}/${step}`,
@@ -78,7 +78,7 @@ export const decideStepDirective = defineDirective({
     const open = (await ledger.runs.listSteps(page)).filter(({ kind }) => kind === 'approve');
     const matching = open.filter(({ id: stepId, node }) => node === step || stepId === step);
     const what = approved ? 'approved' : 'rejected';
-    if (matching.length === 1) return [`Step ${step} of ${describeRun(run)} would be ${what}.`];
+    if (matching.length === 1) return [`Step ${step} of ${describeRun(run)} will be ${what}.`];
     if (matching.length === 0) return await throwNotWaiting(ledger, run, step, open);
     throw new DuctileError('STEP_AMBIGUOUS', `step ${step} waits on several branches`, {
       place: step,
@@ -92,7 +92,7 @@ export const decideStepDirective = defineDirective({
   after: ({ commits }) => commits.publish({ advancing: true }),
   operation: {
     ...common,
-    summary: 'Say yes to a step that waits for a person, so that its branch goes on.',
+    summary: 'Approve a step that waits for approval, so that its branch continues.',
     http: { method: 'POST', path: '/runs/:id/steps/:step/approve' },
     cli: {
       positionals: ['id', 'step'],
@@ -107,7 +107,7 @@ export const decideStepDirective = defineDirective({
 export const rejectStep = defineDirectiveOperation(decideStepDirective, {
   ...common,
   name: 'run.reject',
-  summary: 'Say no to a step that waits for a person.',
+  summary: 'Reject a step that waits for approval.',
   http: { method: 'POST', path: '/runs/:id/steps/:step/reject' },
   cli: {
     positionals: ['id', 'step'],
@@ -157,21 +157,19 @@ async function throwNotWaiting(
   const graph = await ledger.runs.findDefinition(definitionHash);
   const [past] = await ledger.runs.listSteps({ runId: id, node: step, limit: 1 });
   const waiting = [...new Set(open.map(({ node }) => node))].slice(0, NAMED_STEPS_MAX);
-  const hint = waiting.length === 0 ? {} : { hint: `Waiting are: ${waiting.join(', ')}.` };
+  const hint = waiting.length === 0 ? {} : { hint: `These steps wait: ${waiting.join(', ')}.` };
   if (graph?.nodes[step] === undefined && past === undefined) {
-    throw new DuctileError('STEP_NOT_FOUND', `run ${id} has no step ${step} that waits`, {
+    throw new DuctileError('STEP_NOT_FOUND', `run ${id} has no waiting step ${step}`, {
       place: step,
       ...hint,
     });
   }
   const why = explainNotWaiting(graph?.nodes[step]?.kind, past);
-  throw new DuctileError('STEP_NOT_WAITING', `step ${step} of run ${id} does not wait: ${why}`, {
-    place: step,
-    ...hint,
-  });
+  const message = `step ${step} of run ${id} does not wait for approval: ${why}`;
+  throw new DuctileError('STEP_NOT_WAITING', message, { place: step, ...hint });
 }
 
 function explainNotWaiting(kind: NodeKind | undefined, past: Step | undefined): string {
-  if (kind !== undefined && kind !== 'approve') return `it is a ${kind}, and nobody is asked`;
-  return past === undefined ? 'the run has not come to it' : describeDecision(past);
+  if (kind !== undefined && kind !== 'approve') return `it is a ${kind} step`;
+  return past === undefined ? 'the run has not reached it' : describeDecision(past);
 }

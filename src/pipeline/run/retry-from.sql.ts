@@ -89,10 +89,10 @@ async function checkAmbiguity(
   if (node === undefined || isThere || parentId === null) return undefined;
   const block = plan.reopened.get(parentId)?.block ?? plan.step;
   if (!plan.before.has(branch.id) && findInitialPayload(plan, branch, parentId) === undefined) {
-    return ambiguous(plan.step, block, `branch ${path} has not kept what it began with`);
+    return ambiguous(plan.step, block, `the initial payload of branch ${path} was not kept`);
   }
   if ((await wasWhole(session, plan, branch)) !== undefined) return undefined;
-  const message = `what branch ${path} had from before its block cannot be told`;
+  const message = `the payload of branch ${path} from before its block is unknown`;
   return ambiguous(plan.step, block, message);
 }
 
@@ -186,7 +186,8 @@ async function wasWhole(
 }
 
 function ambiguous(step: NodeId, block: NodeId, message: string): DirectiveEnd {
-  const error = `cannot begin again at step ${step}: ${message}; begin at step ${block}, around it`;
+  const advice = `repeat the run from step ${block}, which contains it`;
+  const error = `cannot repeat the run from step ${step}: ${message}; ${advice}`;
   return failWith('STEP_AMBIGUOUS', error);
 }
 
@@ -218,11 +219,12 @@ async function planRetryFrom(
   if (graph === undefined) throw new Error(`the definition of run ${run.id} is gone`);
   if (graph.nodes[step] === undefined) {
     const names = Object.keys(graph.nodes).join(', ');
-    return failWith('STEP_NOT_FOUND', `${run.pipeline} has no step ${step}; it has ${names}`);
+    const error = `pipeline ${run.pipeline} has no step ${step}; it has ${names}`;
+    return failWith('STEP_NOT_FOUND', error);
   }
   const reached = await findReached(session, run.id, step);
   if (reached.size === 0) {
-    return failWith('STEP_NOT_FOUND', `run ${run.id} never came to step ${step}`);
+    return failWith('STEP_NOT_FOUND', `run ${run.id} never reached step ${step}`);
   }
   const reopened = await findReopened(session, run.id, graph, step, reached.keys());
   const repeated = listReachable(graph, step);

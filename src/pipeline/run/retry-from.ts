@@ -88,7 +88,7 @@ export function findDestination(
 
 /** The plan was checked for ambiguity before, so the value is known. */
 export function requireKnown<T>(value: T | undefined): T {
-  if (value === undefined) throw new Error('a branch is put back that cannot be');
+  if (value === undefined) throw new Error('a branch cannot be reset: its payload is unknown');
   return value;
 }
 

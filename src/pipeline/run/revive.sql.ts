@@ -75,7 +75,7 @@ async function findRefusal(
   if (successor !== undefined) {
     return failWith(
       'RUN_REVIVED',
-      `run ${text(successor, 'id')} goes on with the work of run ${id}`,
+      `run ${text(successor, 'id')} continues the work of run ${id}`,
     );
   }
   if (from === undefined && status !== 'halted') {

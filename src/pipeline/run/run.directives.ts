@@ -23,18 +23,18 @@ import type { Revival } from './types.ts';
 /** The most branches that a plan counts. */
 const OPEN_COUNTED_MAX = 100;
 
-const STEPS = 'What the steps do cannot be undone, and a run is taken up again once.';
+const STEPS = 'The effects of steps cannot be undone. A run can be continued only once.';
 
-const runId = z.string().min(1).describe('one run by its id');
+const runId = z.string().min(1).describe('the id of the run');
 const withContext = z
   .boolean()
   .default(true)
-  .describe('`false` leaves the baggage of the old run out');
+  .describe('`false` omits the baggage of the old run (default: true)');
 
 export const cancelRunDirective = defineDirective({
   type: 'run.cancel',
-  summary: 'Stop a run: queued work never starts, running processes are stopped.',
-  lasting: 'A cancelled run stays cancelled; `ductile run retry-from` does its work in a new one.',
+  summary: 'Cancel a run. Queued jobs never start, and running processes are stopped.',
+  lasting: 'A cancelled run stays cancelled. Use `ductile run retry-from` to repeat its work.',
   scope: 'runs:rw',
   params: z.strictObject({ run_id: runId }),
   isForHandlers: true,
@@ -43,9 +43,9 @@ export const cancelRunDirective = defineDirective({
   async plan({ ledger }, { run_id: id }) {
     const run = await requireKnownRun(ledger, id);
     if (run.completedAt !== null) {
-      return [`${describeRun(run)} is ${run.status} already; nothing would change.`];
+      return [`${describeRun(run)} is already ${run.status}; nothing would change.`];
     }
-    if (run.status === 'queued') return [`${describeRun(run)} would never begin.`];
+    if (run.status === 'queued') return [`${describeRun(run)} will never start.`];
     const { length } = await ledger.runs.listBranches({
       runId: id,
       open: true,
@@ -53,8 +53,8 @@ export const cancelRunDirective = defineDirective({
     });
     const open = `${length}${length === OPEN_COUNTED_MAX ? ' or more' : ''} of its branches`;
     return [
-      `${describeRun(run)} would be cancelled: what is queued never starts, what runs is stopped.`,
-      `${open} would end with it.`,
+      `${describeRun(run)} will be cancelled: queued jobs never start, running ones are stopped.`,
+      `${open} will end with it.`,
     ];
   },
   prepare: (_context, { run_id: id }) => ({ work: (tx) => cancelRun(tx, id) }),
@@ -69,8 +69,10 @@ export const cancelRunDirective = defineDirective({
     input: z.strictObject({ id: runIdField }),
     output: runShape.extend({
       directive_id: directiveIdField,
-      outcome: z.enum(['cancelled', 'unchanged']).describe('`unchanged`: it had ended before'),
-      stopping: z.array(z.string()).describe('running jobs that were told to stop'),
+      outcome: z
+        .enum(['cancelled', 'unchanged'])
+        .describe('`unchanged`: the run had already ended'),
+      stopping: z.array(z.string()).describe('running jobs that are being stopped'),
     }),
     errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'RUN_NOT_FOUND'],
     http: { method: 'POST', path: '/runs/:id/cancel' },
@@ -110,7 +112,7 @@ const commonOperation = {
 export const reviveRunDirective = defineDirective({
   ...common,
   type: 'run.revive',
-  summary: 'Go on with a halted run in a new one, without repeating what succeeded.',
+  summary: 'Continue a halted run in a new run, without repeating the steps that succeeded.',
   params: z.strictObject({ run_id: runId, context: withContext }),
   async plan({ ledger }, { run_id: id, context }) {
     const run = await requireKnownRun(ledger, id);
@@ -120,8 +122,8 @@ export const reviveRunDirective = defineDirective({
     }
     const where = run.haltedAtStep === null ? '' : ` at step ${run.haltedAtStep}`;
     return [
-      `${describeRun(run)}, which halted${where} (${run.haltReason}), would go on in a new run.`,
-      'What succeeded would not be repeated.',
+      `${describeRun(run)}, which halted${where} (${run.haltReason}), will continue in a new run.`,
+      'Steps that succeeded will not be repeated.',
       ...describeContext(context),
     ];
   },
@@ -167,7 +169,7 @@ const step = z
 export const retryRunFromDirective = defineDirective({
   ...common,
   type: 'run.retry_from',
-  summary: 'Do a step of an ended run again in a new run, and everything after it.',
+  summary: 'Repeat a step of an ended run, and all later steps, in a new run.',
   params: z.strictObject({ run_id: runId, step, context: withContext }),
   async plan({ ledger }, { run_id: id, step: name, context }) {
     const run = await requireKnownRun(ledger, id);
@@ -177,15 +179,16 @@ export const retryRunFromDirective = defineDirective({
     const names = Object.keys(graph?.nodes ?? {});
     if (!names.includes(name)) {
       const hint = suggest(name, names, 'steps');
-      throw new DuctileError('STEP_NOT_FOUND', `${run.pipeline} has no step ${name}`, { hint });
+      const message = `pipeline ${run.pipeline} has no step ${name}`;
+      throw new DuctileError('STEP_NOT_FOUND', message, { hint });
     }
     const refusal = await ledger.runs.findRetryFromRefusal(id, name);
     if (refusal !== undefined) {
       throw new DuctileError(refusal.code, refusal.error, { place: name });
     }
     return [
-      `Step ${name} of ${describeRun(run)}, and all that came after it, would be done in a new run.`,
-      'What was done before it counts as done.',
+      `Step ${name} of ${describeRun(run)} and all later steps will run again in a new run.`,
+      'Earlier steps will not be repeated.',
       ...describeContext(context),
     ];
   },
@@ -239,7 +242,7 @@ async function prepareRevival(
 async function checkNotRevived(ledger: Ledger, { id }: Run): Promise<void> {
   const [successor] = await ledger.runs.list({ revivedFrom: id, limit: 1 });
   if (successor === undefined) return;
-  const message = `run ${successor.id} goes on with the work of run ${id}`;
+  const message = `run ${successor.id} continues the work of run ${id}`;
   throw new DuctileError('RUN_REVIVED', message, { place: id, details: { run_id: successor.id } });
 }
 
@@ -250,7 +253,7 @@ export async function requireKnownRun(ledger: Ledger, id: string): Promise<Run> 
 }
 
 function describeContext(isKept: boolean): string[] {
-  return isKept ? [] : ['Its baggage would be left out.'];
+  return isKept ? [] : ['The new run will not have its baggage.'];
 }
 
 export function describeRun({ id, pipeline }: Run): string {

@@ -46,10 +46,10 @@ export const runIdField = z
   .string()
   .toLowerCase()
   .regex(/^[0-9a-f-]{4,36}$/, 'must be the id of a run, or at least its first 4 characters')
-  .describe('the id of a run, or its beginning when that fits only one recent run');
+  .describe('the id of a run, or its first characters if only one recent run matches');
 
 const listedRunShape = runShape.extend({
-  asks: z.string().nullable().describe('the first step that waits for a person, and its question'),
+  asks: z.string().nullable().describe('the first step that waits for approval, and its question'),
   waiting_for: waitingForShape,
 });
 
@@ -61,14 +61,18 @@ export const listRunsOperation = defineOperation({
   scope: 'runs:ro',
   input: z.strictObject({
     pipeline: z.string().min(1).optional().describe('only runs of this pipeline'),
-    status: z.array(z.enum(runStatuses)).min(1).optional().describe('only runs in these states'),
-    awaiting_approval: z.boolean().optional().describe('only runs that wait for a person'),
+    status: z
+      .array(z.enum(runStatuses))
+      .min(1)
+      .optional()
+      .describe('only runs with these statuses'),
+    awaiting_approval: z.boolean().optional().describe('only runs that wait for approval'),
     limit: limitField,
     cursor: cursorField.optional(),
   }),
   output: z.object({
     runs: z.array(listedRunShape),
-    next_cursor: z.string().nullable().describe('of the next page; null at the end'),
+    next_cursor: z.string().nullable().describe('cursor of the next page; null on the last page'),
   }),
   errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/runs' },
@@ -101,7 +105,7 @@ export const listRunsOperation = defineOperation({
         ['ACTOR', 'actor', 'detail'],
         ['REVIVES', 'revived_from', 'detail'],
       ],
-      empty: 'There are no such runs.',
+      empty: 'No runs found.',
     },
   },
   async run({ engine: { ledger } }, { cursor: after, pipeline, status, limit: rows, ...more }) {
@@ -132,7 +136,7 @@ async function showListedRuns(
 
 export const showRunOperation = defineOperation({
   name: 'run.show',
-  summary: 'Tell the whole story of one run: its steps, its branches, and why it waits.',
+  summary: 'Show a run, with its steps, its branches, and the reasons why it waits.',
   effect: 'read',
   needs: 'ledger',
   scope: 'runs:ro',
@@ -140,19 +144,21 @@ export const showRunOperation = defineOperation({
   output: runShape.extend({
     payload: z
       .unknown()
-      .describe('what it began with; null where only administrators see the signal behind it'),
-    output: z.unknown().describe('what its last step gave'),
-    revived_as: z.string().nullable().describe('the run that goes on with its work'),
-    steps: z.array(stepShape).describe('in the order in which they were taken'),
+      .describe('initial payload; null if only administrators may see the signal behind the run'),
+    output: z.unknown().describe('output of the last step'),
+    revived_as: z.string().nullable().describe('the run that continues its work'),
+    steps: z.array(stepShape).describe('in order of execution'),
     branches: z.array(branchShape),
     waiting: z.array(waitShape).describe('what it waits for, branch by branch'),
     waiting_for: waitingForShape,
-    approvals: z.array(approvalShape).describe('who decided about its steps, in order'),
-    actions: z.array(z.enum(runActions)).describe('what would work now, the most useful first'),
+    approvals: z.array(approvalShape).describe('the decisions about its steps, in order'),
+    actions: z
+      .array(z.enum(runActions))
+      .describe('the actions that are possible now, the most useful first'),
     complete: z
       .boolean()
       .describe(
-        'false when there are more steps or branches than are shown: the first, and failed ones',
+        'false if the run has too many steps or branches; the first and the failed ones are shown',
       ),
   }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'RUN_NOT_FOUND'],
@@ -194,7 +200,7 @@ export const showRunOperation = defineOperation({
 const nodeShape = z.object({
   depth: z.int().describe('0 for the run'),
   kind: z.string().describe('`branch`, or the kind of a step'),
-  name: z.string().describe('the id of the step; of a branch its arm or its index'),
+  name: z.string().describe('the id of the step; for a branch, its arm or its index'),
   status: z.enum([...branchStatuses, ...stepStatuses]),
   branch_id: z.string(),
   step_id: z.string().nullable(),
@@ -210,15 +216,15 @@ type TreeNode = z.output<typeof nodeShape>;
 
 export const runTree = defineOperation({
   name: 'run.tree',
-  summary: 'Show a run as a tree: branches, and under each the steps that it took.',
+  summary: 'Show a run as a tree of branches and their steps.',
   effect: 'read',
   needs: 'ledger',
   scope: 'runs:ro',
   input: z.strictObject({ id: runIdField }),
   output: z.object({
     run: runShape,
-    nodes: z.array(nodeShape).describe('each before what is in it'),
-    complete: z.boolean().describe('false when it was cut off because it is too large'),
+    nodes: z.array(nodeShape).describe('each node before the nodes inside it'),
+    complete: z.boolean().describe('false if the run is too large to show in full'),
   }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'RUN_NOT_FOUND'],
   http: { method: 'GET', path: '/runs/:id/tree' },

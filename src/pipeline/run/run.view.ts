@@ -52,7 +52,7 @@ function showRun(output: JsonOutput, printer: Printer): void {
   if (branches.length > 1 || printer.isVerbose) {
     showSection(printer, 'Branches', branches, [
       ['BRANCH', 'branch'],
-      ['OF', 'block'],
+      ['BLOCK', 'block'],
       ['ARM', 'label'],
       ['AT STEP', 'step'],
       ['STATUS', 'status'],
@@ -78,6 +78,8 @@ function withVerdict(row: ResultRow): ResultRow {
   return { ...row, decision: row['approved'] === true ? 'approved' : 'rejected' };
 }
 
+const DUPLICATE = 'this run already has the dedupe key; nothing was started';
+
 function showStarted(output: JsonOutput, printer: Printer): void {
   if (!('created_at' in output)) {
     printer.pairs([
@@ -88,7 +90,7 @@ function showStarted(output: JsonOutput, printer: Printer): void {
     return;
   }
   showHead(output, printer, [
-    ['note', output['duplicate'] === true ? 'it has the dedupe key; nothing was started' : null],
+    ['note', output['duplicate'] === true ? DUPLICATE : null],
     ['result', shortJson(output['result'], printer)],
   ]);
   showSection(printer, 'Steps', output['tree'], [
@@ -171,7 +173,7 @@ function showRunTree(output: JsonOutput, printer: Printer): void {
       ['NOTE', 'note'],
       ['ERROR', 'error'],
     ],
-    empty: 'It has not begun.',
+    empty: 'The run has not started.',
   });
   printRest(output, printer);
 }
@@ -184,7 +186,7 @@ function indent({ depth, name, kind }: ResultRow): string {
 function printRest({ complete }: JsonOutput, printer: Printer): void {
   if (complete === false)
     printer.line(
-      'There is more; of a run as large as this, its first parts and what failed are shown.',
+      'The run is too large to show in full. Its first parts and its failures are shown.',
     );
 }
 
@@ -192,10 +194,10 @@ function printNext(output: JsonOutput, printer: Printer): void {
   const id = showCell(output['run_id']);
   if (output['status'] === 'halted' && output['revived_as'] === null) {
     printer.line();
-    printer.advise(`\`ductile run revive ${id}\` goes on with it in a new run.`);
+    printer.advise(`\`ductile run revive ${id}\` continues it in a new run.`);
   }
   const asked = rowsOf(output['waiting']).filter(
-    ({ why, run_id: of = id }) => of === id && String(why).startsWith('somebody'),
+    ({ why, run_id: of = id }) => of === id && String(why).startsWith('it waits for approval'),
   );
   const [first, ...others] = asked;
   if (first === undefined) return;
@@ -203,13 +205,13 @@ function printNext(output: JsonOutput, printer: Printer): void {
   const isOne = others.every(({ step }) => step !== first['step']);
   const named = showCell(isOne ? first['step'] : first['step_id']);
   printer.line();
-  printer.advise(`\`ductile run approve ${id} ${named}\` lets it go on.`);
+  printer.advise(`\`ductile run approve ${id} ${named}\` continues it.`);
 }
 
 function showCancelled({ run_id, status, outcome, stopping }: JsonOutput, printer: Printer): void {
   const name = `run ${showCell(run_id)}`;
   if (outcome !== 'cancelled') {
-    return printer.line(`${name} is ${showCell(status)} already; nothing to cancel`);
+    return printer.line(`${name} is already ${showCell(status)}; nothing to cancel`);
   }
   printer.line(`${name} is cancelled`);
   const { length } = Array.isArray(stopping) ? stopping : [];
@@ -220,7 +222,7 @@ function showCancelled({ run_id, status, outcome, stopping }: JsonOutput, printe
 function showBegun(output: JsonOutput, printer: Printer): void {
   printer.pairs([
     ['run', output['run_id']],
-    ['goes on with', output['revived_from']],
+    ['continues', output['revived_from']],
     ['pipeline', output['pipeline']],
     ['status', output['status']],
     ['directive', output['directive_id']],

@@ -29,15 +29,15 @@ import { toJobWaitMs } from '../../job/start.operations.ts';
 /** A job in the list of all jobs of a response. */
 export const leafShape = z.object({
   job_id: z.string().nullable(),
-  plugin: z.string().nullable().describe('null where no plugin was asked'),
+  plugin: z.string().nullable().describe('null for a step without a plugin'),
   command: z.string().nullable(),
   status: z.string(),
-  result: z.unknown().describe('what the plugin answered; where none was asked, the output'),
+  result: z.unknown().describe('result of the plugin; for a step without a plugin, its output'),
 });
 
 const treeShape = stepShape.extend({
   ...leafShape.omit({ status: true }).shape,
-  output: z.unknown().describe('what its branch had of its own after it'),
+  output: z.unknown().describe("the branch's own part of the payload after the step"),
 });
 
 /** Reads the steps of a run in order, each with the result of its plugin, up to the size limit. */
@@ -92,10 +92,10 @@ export function describeTimeout(jobId: string | null, runId?: string): string {
 const runInput = z.strictObject({
   pipeline: nonBlankText().describe('the name of the pipeline'),
   payload: z.record(z.string(), z.unknown()).default({}).describe('a JSON object'),
-  async: z.boolean().default(false).describe('answer at once, whatever is said about waiting'),
+  async: z.boolean().default(false).describe('return immediately, and ignore `wait`'),
   wait: waitField()
     .optional()
-    .describe('how long to wait for the end of the run (of a synchronous one: its timeout)'),
+    .describe('longest wait for the run to finish (for a synchronous pipeline: its timeout)'),
   ...startFields,
 });
 
@@ -104,17 +104,20 @@ export const runOutput = runShape.partial().extend({
   job_id: z
     .string()
     .nullable()
-    .describe('the job of its first step; null while there is none, then `run_id` names it'),
+    .describe('the job of the first step; null if there is none yet, then use `run_id`'),
   duplicate: z
     .boolean()
     .optional()
-    .describe('another run has the dedupe key, and this is that one; nothing was started'),
-  timeout_exceeded: z.boolean().optional().describe('it had not ended when the wait was over'),
+    .describe('true if this earlier run has the same dedupe key, and no run was started'),
+  timeout_exceeded: z
+    .boolean()
+    .optional()
+    .describe('true if the run did not finish during the wait'),
   waiting_for: waitingForShape.optional(),
   ...unfinishedFields,
-  result: z.unknown().optional().describe('what its last step gave'),
-  tree: z.array(treeShape).optional().describe('every step that was taken, in order'),
-  complete: z.boolean().optional().describe('false when there was more than can be shown'),
+  result: z.unknown().optional().describe('output of the last step'),
+  tree: z.array(treeShape).optional().describe('the steps, in order of execution'),
+  complete: z.boolean().optional().describe('false if the run is too large to show in full'),
 });
 
 type RunInput = Omit<z.output<typeof runInput>, 'wait' | 'async'>;
@@ -122,7 +125,7 @@ type RunOutput = z.output<typeof runOutput>;
 
 export const runPipeline = defineOperation({
   name: 'pipeline.run',
-  summary: 'Start a run of a pipeline and, if asked, wait for its end.',
+  summary: 'Start a run of a pipeline, and optionally wait for it to finish.',
   effect: 'write',
   scope: 'plugin:rw',
   input: runInput,
@@ -184,7 +187,7 @@ export const runPipeline = defineOperation({
     toDue(request);
     const { first, hash } = pipeline.graph;
     return Promise.resolve([
-      `A run of ${name} (definition ${hash.slice(0, HASH_SHOWN)}) would begin with ${first}.`,
+      `A run of ${name} (definition ${hash.slice(0, HASH_SHOWN)}) will start with step ${first}.`,
     ]);
   },
 });
@@ -245,11 +248,11 @@ async function waitForRunEnd(
   return await waitAndShow(context, { runId: id, status, jobId: rootJobId }, waitMs);
 }
 
-const endWait = waitField().default(true).describe('how long to wait for the end');
+const endWait = waitField().default(true).describe('longest wait for the run to finish');
 
 export const waitForRun = defineOperation({
   name: 'run.wait',
-  summary: 'Wait for the end of a run, and return what `pipeline run` returns.',
+  summary: 'Wait until a run has finished, and return the same as `pipeline run`.',
   effect: 'read',
   needs: 'server',
   scope: 'runs:ro',
@@ -329,9 +332,9 @@ async function readAccepted<T>(runId: string, read: () => Promise<T>): Promise<T
   } catch (thrown) {
     const error = toDuctileError(thrown);
     if (error.code !== 'LEDGER_UNAVAILABLE') throw error;
-    const message = `run ${runId} was accepted, but what became of it cannot be read: ${error.message}`;
+    const message = `run ${runId} was accepted, but its status cannot be read: ${error.message}`;
     throw new DuctileError('LEDGER_UNCERTAIN', message, {
-      hint: 'Ask for that run when the database is back, instead of starting it again.',
+      hint: 'Run `ductile run show` when the database is back. Do not start the run again.',
       details: { run_id: runId },
       cause: thrown,
     });

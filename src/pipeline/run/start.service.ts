@@ -212,7 +212,8 @@ function startOf(pipeline: Pipeline, scope: Parameters<typeof toPipelineStart>[1
   try {
     return toPipelineStart(pipeline, scope);
   } catch (thrown) {
-    const message = `the concurrency key of ${pipeline.name}: ${messageOf(thrown)}`;
+    const reason = messageOf(thrown);
+    const message = `the concurrency key of ${pipeline.name} cannot be computed: ${reason}`;
     throw new DuctileError('INPUT_INVALID', message, { place: 'payload', cause: thrown });
   }
 }

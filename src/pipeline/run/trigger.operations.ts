@@ -36,10 +36,14 @@ import {
 
 const triggerInput = z.strictObject({
   plugin: pluginName().describe('the name of the plugin'),
-  command: commandName().describe('what to ask of it'),
+  command: commandName().describe('the command to run'),
   payload: z.record(z.string(), z.unknown()).default({}).describe('a JSON object'),
-  async: z.boolean().default(false).describe('answer at once, also for a synchronous pipeline'),
-  wait: waitField().optional().describe('how long to wait for the ends of the job and of all runs'),
+  async: z.boolean().default(false).describe('return immediately, even for a synchronous pipeline'),
+  wait: waitField()
+    .optional()
+    .describe(
+      'longest wait for the job and all runs (default: the timeouts of synchronous pipelines)',
+    ),
   ...startFields,
   dependency: dependencyField,
 });
@@ -65,20 +69,29 @@ export const triggerPlugin = defineOperation({
     job_id: z
       .string()
       .nullable()
-      .describe('where only pipelines know this name, the job of the first run'),
-    run_id: z.string().nullable().describe('the first run; null where no pipeline was started'),
+      .describe('the job; if the plugin has no such command, the job of the first run'),
+    run_id: z.string().nullable().describe('the first run; null if no pipeline was started'),
     status: z
       .string()
       .describe(
-        'of the job or else the first run; of all who waited, the first that is no success',
+        'of the job, or else of the first run; after a wait, the first that is not `succeeded`',
       ),
-    duration_ms: z.int().nullable().optional().describe('who waited: the longest of all'),
-    timeout_exceeded: z.boolean().optional().describe('something had not ended in time'),
-    message: z.string().optional().describe('then: where to look for its end'),
-    result: z.unknown().optional().describe('what the plugin answered, or the first run gave'),
+    duration_ms: z
+      .int()
+      .nullable()
+      .optional()
+      .describe('after a wait: the longest duration of all'),
+    timeout_exceeded: z
+      .boolean()
+      .optional()
+      .describe('true if the job or a run did not finish in time'),
+    message: z.string().optional().describe('after a timeout: where to find the result'),
+    result: z.unknown().optional().describe('result of the plugin, or of the first run'),
     tree: z.array(leafShape).optional().describe('the job and every step of the runs'),
-    job: jobOutput.nullable().describe('as `POST /plugin` answers'),
-    runs: z.array(runOutput).describe('as `POST /pipeline` answers, in order of definition'),
+    job: jobOutput.nullable().describe('as in the response of `POST /plugin`'),
+    runs: z
+      .array(runOutput)
+      .describe('as in the response of `POST /pipeline`, in order of definition'),
   }),
   errors: [...new Set([...runPlugin.errors, ...runPipeline.errors])],
   http: {
@@ -88,8 +101,8 @@ export const triggerPlugin = defineOperation({
     status: (output) => (hasEnded(output) ? 200 : 202),
     location: '/job/:job_id',
   },
-  cli: { absent: '`plugin run` and `pipeline run` start each of them by its name' },
-  mcp: { absent: '`plugin_run` and `pipeline_run` start each of them by its name' },
+  cli: { absent: '`plugin run` and `pipeline run` start each of them by name' },
+  mcp: { absent: '`plugin_run` and `pipeline_run` start each of them by name' },
   async run(context, input) {
     const planned = toTriggerPlan(context, input);
     const waits = [planned.jobWaitMs, ...planned.runs.map(({ waitMs }) => waitMs)];
@@ -102,7 +115,7 @@ export const triggerPlugin = defineOperation({
     const options = { plugin, command, payload };
     return [
       ...(job === undefined ? [] : ((await runPlugin.plan?.(context, options)) ?? [])),
-      ...runs.map(({ submission }) => `A run of ${submission.pipeline} would begin.`),
+      ...runs.map(({ submission }) => `A run of ${submission.pipeline} will start.`),
     ];
   },
 });

@@ -9,12 +9,12 @@ import type { Advancement } from './types.ts';
 const EXPLAINED_MAX = 50;
 
 export const waitShape = z.object({
-  branch: z.string().describe('its indexes from the root down; empty for the run as a whole'),
+  branch: z.string().describe('its indexes from the root down; empty for the whole run'),
   step: z.string().nullable(),
   why: z.string(),
-  until: z.string().nullable().describe('when that ends by itself'),
+  until: z.string().nullable().describe('when the wait ends by itself'),
   job_id: z.string().nullable(),
-  step_id: z.string().nullable().describe('what an approval may name'),
+  step_id: z.string().nullable().describe('the id of the waiting step; an approval accepts it'),
 });
 
 export type Wait = z.output<typeof waitShape>;
@@ -23,9 +23,9 @@ export type Wait = z.output<typeof waitShape>;
 export async function explainRun(ledger: Ledger, run: Run): Promise<Wait[]> {
   if (run.completedAt !== null) return [];
   if (run.dueAt !== null)
-    return [createWait(undefined, 'its time has not come', { until: run.dueAt })];
+    return [createWait(undefined, 'it starts at a later time', { until: run.dueAt })];
   if (run.status === 'queued') {
-    return [createWait(undefined, 'its turn among the runs of its concurrency key has not come')];
+    return [createWait(undefined, 'other runs with its concurrency key come first')];
   }
   const open = await ledger.runs.listBranches({
     runId: run.id,
@@ -52,11 +52,11 @@ async function explainBranch(
     return explainJob(branch, job);
   }
   if (branch.status === 'advancing' && branch.dueAt?.startsWith(DELAYED_DAY) === true) {
-    return createWait(branch, 'as many of its block are under way as may be');
+    return createWait(branch, 'the concurrency limit of its block is reached');
   }
   if (branch.status === 'advancing') {
     const error = latest.get(branch.id)?.error ?? null;
-    const why = error === null ? 'it is being moved on' : `moving it on failed: ${error}`;
+    const why = error === null ? 'it is being advanced' : `advancing it failed: ${error}`;
     return createWait(branch, why, { until: branch.dueAt });
   }
   if (isOpenBlock(branch)) {
@@ -73,15 +73,15 @@ function explainPause(branch: Branch, step: Step | undefined): Wait {
   const details = { until, stepId: step?.id ?? null };
   if (step?.kind === 'approve') {
     const question = step.note === null ? '' : `: ${step.note}`;
-    return createWait(branch, `somebody has to approve or reject it${question}`, details);
+    return createWait(branch, `it waits for approval${question}`, details);
   }
   if (branch.waitsFor !== null)
-    return createWait(branch, `it waits for ${branch.waitsFor}`, details);
-  return createWait(branch, 'its time has not come', details);
+    return createWait(branch, `it waits for the signal ${branch.waitsFor}`, details);
+  return createWait(branch, 'it waits until a set time', details);
 }
 
 function explainJob(branch: Branch, job: Job | undefined): Wait {
-  if (job === undefined) return createWait(branch, 'its job is not on the ledger any more');
+  if (job === undefined) return createWait(branch, 'its job is no longer in the database');
   return createWait(branch, describeJobWait(job), { until: job.nextRetryAt, jobId: job.id });
 }
 
@@ -89,7 +89,7 @@ function explainJob(branch: Branch, job: Job | undefined): Wait {
 function describeJobWait({ plugin, command, status, nextRetryAt, lastError }: Job): string {
   const name = `${plugin} ${command}`;
   if (status !== 'queued' || nextRetryAt === null) return `${name} ${describeState(status)}`;
-  return `${name} will be tried again${lastError === null ? '' : `: ${lastError}`}`;
+  return `${name} will be retried${lastError === null ? '' : `: ${lastError}`}`;
 }
 
 /** Reads the latest advancement of each branch, if any branch is being advanced. */
@@ -135,7 +135,7 @@ export const waitingForShape = z
   .object({
     kind: z.enum(waitKinds),
     step: z.string().nullable().describe("the step's id in the pipeline"),
-    step_id: z.string().nullable().describe('the row of the step; an approval accepts it'),
+    step_id: z.string().nullable().describe('the id of the waiting step; an approval accepts it'),
     message: z.string().nullable().describe('the question, or the type of the signal'),
     until: z.string().nullable().describe('when the wait ends by itself'),
   })
@@ -211,8 +211,8 @@ export const unfinishedFields = {
   waiting: z
     .array(unfinishedShape)
     .optional()
-    .describe('where no service runs: what is left for the next time, and why'),
-  message: z.string().optional().describe('where to look for its end, or when it goes on'),
+    .describe('if no service is running: the work that is left, and why it waits'),
+  message: z.string().optional().describe('where to find the result, or when the work continues'),
 };
 
 /** Lists the open jobs and runs of a lineage, with the reasons why they have not ended. */
