@@ -13,7 +13,7 @@ const filter = z
   .strictObject({
     plugin: pluginName().optional().describe('only jobs of this plugin'),
     command: commandName().optional().describe('only jobs of this command'),
-    status: z.array(jobStatusField).min(1).optional().describe('only jobs in one of these states'),
+    status: z.array(jobStatusField).min(1).optional().describe('only jobs with one of these statuses'),
     older_than: duration({ minMs: 0, maxMs: limits.delayMsMax })
       .optional()
       .describe('only jobs created longer ago than this'),
@@ -22,13 +22,13 @@ const filter = z
       .min(1)
       .max(limits.bulkJobsMax)
       .default(limits.bulkJobsDefault)
-      .describe(`how many jobs at most (${limits.bulkJobsDefault} unless told)`),
+      .describe(`maximum number of jobs (default: ${limits.bulkJobsDefault})`),
   })
   .refine(
     (set) => [set.plugin, set.command, set.status, set.older_than].some((one) => one !== undefined),
     {
-      error: 'must say which jobs: plugin, command, status or older_than',
-      params: { hint: 'Nothing was changed. With --dry-run it only counts what a filter finds.' },
+      error: 'must select jobs by plugin, command, status or older_than',
+      params: { hint: 'Nothing was changed. Use --dry-run to count the jobs that a filter matches.' },
     },
   );
 
@@ -41,15 +41,15 @@ const flags = {
 
 export const cancelJobsOperation = defineDirectiveOperation(cancelJobsDirective, {
   name: 'jobs.cancel',
-  summary: 'Stop all queued and running jobs that a filter finds.',
+  summary: 'Cancel all queued and running jobs that match a filter.',
   effect: 'destroy',
   input: filter,
   output: z.object({
     directive_id: directiveIdField,
-    jobs: z.int().describe('how many were found'),
-    cancelled: z.int().describe('that never started'),
-    requested: z.int().describe('running, and told to stop'),
-    unchanged: z.int().describe('that had ended meanwhile'),
+    jobs: z.int().describe('number of jobs found'),
+    cancelled: z.int().describe('number of jobs cancelled before they started'),
+    requested: z.int().describe('number of running jobs that are being stopped'),
+    unchanged: z.int().describe('number of jobs that had ended in the meantime'),
   }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'POST', path: '/jobs/cancel' },
@@ -71,17 +71,17 @@ export const cancelJobsOperation = defineDirectiveOperation(cancelJobsDirective,
 
 export const retryJobsOperation = defineDirectiveOperation(retryJobsDirective, {
   name: 'jobs.retry',
-  summary: 'Do the work of all ended jobs again that a filter finds and nobody retried yet.',
+  summary: 'Retry all finished jobs that match a filter and were not retried yet.',
   effect: 'write',
   input: filter,
   output: z.object({
     directive_id: directiveIdField,
-    jobs: z.int().describe('how many were found, without those that are passed over'),
-    queued: z.int().describe('new jobs'),
-    under_way: z.int().describe('whose work another job does already'),
-    unknown_plugin: z.int().describe('passed over: there is no such plugin any more'),
-    init: z.int().describe('passed over: inits, which are asked for with `plugin init`'),
-    run_step: z.int().describe('passed over: steps of runs, which `run revive` takes up'),
+    jobs: z.int().describe('number of jobs found, without the skipped ones'),
+    queued: z.int().describe('number of new jobs'),
+    under_way: z.int().describe('number of jobs whose work another job already repeats'),
+    unknown_plugin: z.int().describe('number of jobs skipped because their plugin no longer exists'),
+    init: z.int().describe('number of inits skipped; repeat them with `plugin init`'),
+    run_step: z.int().describe('number of steps of runs skipped; continue them with `run revive`'),
   }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'TENANT_LIMIT', 'TENANT_SUSPENDED'],
   http: { method: 'POST', path: '/jobs/retry' },

@@ -71,7 +71,7 @@ function makeHeartbeat(
     failureLog.reset();
     const isLost = isRegistered && !result.known;
     if (isLost) {
-      log.error('this process was presumed dead; its claims were given to others');
+      log.error('this process was presumed dead; its claims were released');
       unbrokenSince = performance.now();
     }
     isRegistered = true;
@@ -272,7 +272,7 @@ async function closeUnheld(
     const job = await ledger.jobs.find(jobId);
     if (job === undefined || job.claimToken !== claimToken) continue;
     log.warn('a claim that this process does not hold is released', toLogFields(job));
-    const report = createBareReport('released', 'unheld', 'the answer to its claim was lost');
+    const report = createBareReport('released', 'unheld', 'the response to its claim was lost');
     closings.push({ job, claimToken, report, ending: endAsReleased(job), signals: [], jobs: [] });
   }
   return closings;

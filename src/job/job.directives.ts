@@ -31,8 +31,8 @@ const unsuccessful: readonly JobStatus[] = ['failed', 'timed_out', 'dead'];
 
 export const cancelJobsDirective = defineDirective({
   type: 'job.cancel',
-  summary: 'Stop jobs: queued ones never start, running ones are stopped.',
-  lasting: 'A cancelled job stays cancelled; `ductile job retry` does its work as a new one.',
+  summary: 'Cancel jobs. Queued jobs never start, and running jobs are stopped.',
+  lasting: 'A cancelled job stays cancelled. `ductile job retry` repeats its work as a new job.',
   scope: 'jobs:rw',
   params: choiceOf(open),
   isForHandlers: true,
@@ -44,10 +44,10 @@ export const cancelJobsDirective = defineDirective({
     if (choice.job_id === undefined) return planBulk(context, 'cancel', choice);
     const job = await requireKnown(context.ledger, choice.job_id);
     if (isTerminal(job.status)) {
-      return [`${nameOf(job)} is ${job.status} already; nothing would change.`];
+      return [`${nameOf(job)} is already ${job.status}; nothing would change.`];
     }
-    if (job.status === 'queued') return [`${nameOf(job)} would be cancelled before it starts.`];
-    return [`${nameOf(job)} is running; its process would be stopped.`];
+    if (job.status === 'queued') return [`${nameOf(job)} will be cancelled before it starts.`];
+    return [`${nameOf(job)} is running; its process will be stopped.`];
   },
   prepare: (_context, { job_id: jobId }) =>
     jobId === undefined ? {} : { work: (tx) => cancelOneJob(tx, jobId) },
@@ -64,7 +64,7 @@ export const cancelJobsDirective = defineDirective({
     commits.publish({ cancelling: [jobId] });
   },
   operation: {
-    summary: 'Stop a job: a queued one never starts, a running one is stopped.',
+    summary: 'Cancel a job. A queued job never starts, and a running job is stopped.',
     effect: 'destroy',
     input: z.strictObject({ id: jobIdField }),
     output: jobShape.extend({ directive_id: directiveIdField }),
@@ -83,8 +83,8 @@ export const cancelJobsDirective = defineDirective({
 
 export const retryJobsDirective = defineDirective({
   type: 'job.retry',
-  summary: 'Do the work of ended jobs again, as new jobs.',
-  lasting: 'What the jobs do cannot be undone.',
+  summary: 'Retry finished jobs as new jobs.',
+  lasting: 'The effects of the jobs cannot be undone.',
   scope: 'jobs:rw',
   params: choiceOf(ended),
   startsWork: true,
@@ -102,7 +102,7 @@ export const retryJobsDirective = defineDirective({
     refuseUnknown(context, job);
     refuseInit(job);
     refuseStep(job);
-    return [`${nameOf(job)}, which is ${job.status}, would be done again as a new job.`];
+    return [`${nameOf(job)}, which is ${job.status}, will be retried as a new job.`];
   },
   async findStarted({ ledger }, { job_id: id, plugin, command }) {
     if (id === undefined) return [compact({ plugin, command })];
@@ -142,12 +142,12 @@ export const retryJobsDirective = defineDirective({
     });
   },
   operation: {
-    summary: 'Do the work of an ended job again, as a new job.',
+    summary: 'Retry a finished job as a new job.',
     effect: 'write',
     input: z.strictObject({ id: jobIdField }),
     output: jobShape.extend({
       directive_id: directiveIdField,
-      outcome: z.enum(['queued', 'under_way']).describe('`under_way`: this job does it already'),
+      outcome: z.enum(['queued', 'under_way']).describe('`under_way`: this job already repeats the work'),
     }),
     errors: [
       'INPUT_INVALID',
@@ -184,14 +184,14 @@ type JobChoice = z.output<ReturnType<typeof choiceOf>>;
 function choiceOf(statuses: readonly JobStatus[]) {
   return z
     .strictObject({
-      job_id: z.string().min(1).optional().describe('one job by its id'),
+      job_id: z.string().min(1).optional().describe('the id of a single job'),
       plugin: z.string().min(1).optional().describe('all jobs of this plugin'),
       command: z.string().min(1).optional().describe('all jobs of this command'),
       status: z
         .array(z.enum([...statuses] as [JobStatus, ...JobStatus[]]))
         .min(1)
         .optional()
-        .describe('all jobs in one of these states'),
+        .describe('all jobs with one of these statuses'),
       older_than_ms: z
         .int()
         .min(0)
@@ -203,7 +203,7 @@ function choiceOf(statuses: readonly JobStatus[]) {
         .min(1)
         .max(limits.bulkJobsMax)
         .default(limits.bulkJobsDefault)
-        .describe('how many jobs at most'),
+        .describe(`maximum number of jobs (default: ${limits.bulkJobsDefault})`),
     })
     .refine(isOneOrFiltered, {
       error:
@@ -252,7 +252,7 @@ function toRetry(
 
 function refuseUnknown({ catalog }: DirectiveContext, { plugin }: Job): void {
   if (catalog.plugins.has(plugin) || catalog.unloaded.has(plugin)) return;
-  throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${plugin} any more`);
+  throw new DuctileError('PLUGIN_NOT_FOUND', `the plugin ${plugin} no longer exists`);
 }
 
 function isInit({ command }: Job): boolean {
@@ -262,9 +262,9 @@ function isInit({ command }: Job): boolean {
 /** A retry would not record that the plugin is set up. Only `plugin init` does. */
 function refuseInit(job: Job): void {
   if (!isInit(job)) return;
-  throw new DuctileError('INPUT_INVALID', `job ${job.id} is the init of ${job.plugin}`, {
+  throw new DuctileError('INPUT_INVALID', `job ${job.id} is the init of the plugin ${job.plugin}`, {
     place: job.id,
-    hint: `Ask for a new one with \`ductile plugin init ${job.plugin}\`.`,
+    hint: `Run \`ductile plugin init ${job.plugin}\` to start a new one.`,
   });
 }
 
@@ -277,7 +277,7 @@ function refuseStep(job: Job): void {
   if (!isStep(job)) return;
   throw new DuctileError('INPUT_INVALID', `job ${job.id} is step ${job.stepId} of a run`, {
     place: job.id,
-    hint: `Go on with \`ductile run revive ${job.runId}\`, or \`run retry-from\`.`,
+    hint: `Run \`ductile run revive ${job.runId}\` or \`ductile run retry-from\`.`,
   });
 }
 
@@ -287,17 +287,17 @@ async function planBulk(
   choice: JobChoice,
 ): Promise<string[]> {
   const found = await ledger.jobs.count({ ...filterOf(verb, choice), limit: choice.limit + 1 });
-  const what = verb === 'cancel' ? 'would be cancelled' : 'would be done again';
+  const what = verb === 'cancel' ? 'will be cancelled' : 'will be retried';
   const besides =
     verb === 'cancel'
       ? []
-      : ['Those of plugins that are gone, inits and steps of runs would be passed over.'];
+      : ['Jobs of removed plugins, inits and steps of runs will be skipped.'];
   if (found <= choice.limit) {
     return [`${found} ${found === 1 ? 'job' : 'jobs'} ${what}.`, ...besides];
   }
   return [
-    `${choice.limit} jobs, the oldest, ${what}.`,
-    'More fit the filter; raise the limit, or ask again for the next ones.',
+    `The oldest ${choice.limit} jobs ${what}.`,
+    'More jobs match the filter. Raise the limit, or repeat the request for the next ones.',
     ...besides,
   ];
 }

@@ -204,15 +204,15 @@ export const JOB_ACTOR = 'job:';
 /** Throws if a running job tries to make a decision that is reserved for a person. */
 export function refuseDecision({ cause }: { readonly cause?: JobCause }, what: string): void {
   if (cause === undefined) return;
-  throw new DuctileError('FORBIDDEN', `${what} is for a person to decide, not for a running job`, {
-    hint: 'Decide it yourself: `ductile run approve`, or `ductile directive approve`.',
+  throw new DuctileError('FORBIDDEN', `${what} must be decided by a person, not by a running job`, {
+    hint: 'Have a person run `ductile run approve` or `ductile directive approve`.',
   });
 }
 
 /** Throws if a chain of jobs that start each other over the API has reached its limit. */
 export function refuseLoop(cause: JobCause | undefined, hopsMax: number): void {
   if (cause === undefined || cause.hops < hopsMax) return;
-  const message = `the job ${cause.jobId} is the last in a chain of ${hopsMax}, and may start nothing`;
+  const message = `job ${cause.jobId} is the last in a chain of ${hopsMax} jobs and cannot start another`;
   throw new DuctileError('HOPS_EXCEEDED', message, { place: 'service.max_hops' });
 }
 

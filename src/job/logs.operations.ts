@@ -22,9 +22,9 @@ import { attemptShape, showAttempt } from './shapes.service.ts';
 
 const since = z
   .string()
-  .refine((text) => toMoment(text, 0) !== undefined, 'must be a moment or a duration')
+  .refine((text) => toMoment(text, 0) !== undefined, 'must be a time or a duration')
   .describe(
-    'oldest first from here on: a moment such as 2026-11-15T08:00:00Z, or 15m for so long ago',
+    'start here, oldest first: a time such as 2026-11-15T08:00:00Z, or 15m for 15 minutes ago',
   );
 
 /**
@@ -35,7 +35,7 @@ const cursorPattern =
 
 export const listLogs = defineOperation({
   name: 'job.logs',
-  summary: 'List finished attempts with what they said, newest first unless told where to begin.',
+  summary: 'List finished attempts with their output, newest first. With `since`, oldest first.',
   effect: 'read',
   needs: 'ledger',
   scope: 'jobs:ro',
@@ -46,26 +46,26 @@ export const listLogs = defineOperation({
       .optional()
       .describe('only attempts of the chain that began with this job or signal'),
     command: commandName().optional().describe('only attempts of this command'),
-    status: z.enum(attemptStatuses).optional().describe('only attempts that ended so'),
+    status: z.enum(attemptStatuses).optional().describe('only attempts with this status'),
     submitted_by: z
       .enum(submitters)
       .optional()
-      .describe('only attempts of jobs that came this way'),
+      .describe('only attempts of jobs submitted this way'),
     since: since.optional(),
     from: moment().optional().describe('only attempts that ended at this time or later'),
     to: moment().optional().describe('only attempts that ended before this time'),
     query: textField()
       .optional()
-      .describe('only attempts whose error, stderr or result contains this, in any case'),
+      .describe('only attempts whose error, stderr or result contains this text; case is ignored'),
     include_result: z
       .boolean()
       .default(true)
-      .describe('whether `result` is shown (default: true); without it, it is null'),
+      .describe('include `result` (default: true); otherwise it is null'),
     cursor: z
       .string()
       .regex(cursorPattern, 'must be the `next_cursor` of a page')
       .optional()
-      .describe('go on after a page, in its order: its `next_cursor`'),
+      .describe('the `next_cursor` of a page, to continue after it in the same order'),
     limit: limitField,
   }),
   output: z.object({
@@ -74,8 +74,8 @@ export const listLogs = defineOperation({
       .string()
       .nullable()
       .describe(
-        'where the next page begins; null after the oldest, and where nothing has come since. ' +
-          `A page ends early, even empty, after ${limits.searchVisitMax} attempts that don't fit`,
+        'the cursor of the next page; null after the oldest attempt, or if none ended since `since`. ' +
+          `A page ends early, even empty, after ${limits.searchVisitMax} attempts that don't match`,
       ),
   }),
   errors: ['INPUT_INVALID', 'JOB_NOT_FOUND', 'LEDGER_UNAVAILABLE'],
@@ -138,25 +138,25 @@ function toAttemptFilter(input: AttemptFilterInput): Partial<AttemptPageFilter> 
 
 export const systemLogs = defineOperation({
   name: 'system.logs',
-  summary: 'Show what the server itself said lately, oldest first.',
+  summary: 'Show recent log lines of the service, oldest first.',
   effect: 'read',
   needs: 'server',
   isForRoot: true,
   scope: 'system:ro',
   input: z.strictObject({
-    level: z.enum(logLevels).optional().describe('only this level and worse'),
-    component: z.string().max(100).optional().describe('only this part of the server'),
+    level: z.enum(logLevels).optional().describe('only this level and more severe ones'),
+    component: z.string().max(100).optional().describe('only this part of the service'),
     since: since.optional(),
     after: z
       .int()
       .min(0)
       .optional()
-      .describe('only lines after this one: the `last_seq` of before'),
+      .describe('only lines after this number: the previous `last_seq`'),
     limit: limitField,
   }),
   output: z.object({
-    process_id: z.string().describe('whose log it is; another one begins to count anew'),
-    last_seq: z.int().describe('the number of the last line, shown or not'),
+    process_id: z.string().describe('the process that wrote the log; each process numbers its own lines'),
+    last_seq: z.int().describe('the number of the last line read, even if a filter left it out'),
     logs: z.array(
       z.object({
         seq: z.int(),

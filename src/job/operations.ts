@@ -40,18 +40,18 @@ export const jobIdField = z
   .string()
   .toLowerCase()
   .regex(/^[0-9a-f-]{4,36}$/, 'must be the id of a job, or at least its first 4 characters')
-  .describe('the id of a job, or its beginning when that fits only one recent job');
+  .describe('the id of a job, or a prefix that matches only one recent job');
 
 const totalIs = z
   .enum(['exact', 'at_least'])
-  .describe(`\`at_least\`: there are more; counting stops after ${limits.countRowsMax} rows`);
+  .describe(`\`at_least\` if there are more; counting stops after ${limits.countRowsMax} rows`);
 
 const nextCursor = z
   .string()
   .nullable()
   .describe(
-    'of the next page; null at the end. ' +
-      `A page ends early, even empty, after ${limits.listVisitMax} rows that don't fit`,
+    'the cursor of the next page; null at the end. ' +
+      `A page ends early, even empty, after ${limits.listVisitMax} rows that don't match`,
   );
 
 /** Synonyms that users and older programs send. */
@@ -74,17 +74,17 @@ export const listJobsOperation = defineOperation({
   input: z.strictObject({
     plugin: pluginName().optional().describe('only jobs of this plugin'),
     command: commandName().optional().describe('only jobs of this command'),
-    status: z.array(jobStatusField).min(1).optional().describe('only jobs in one of these states'),
-    submitted_by: z.enum(submitters).optional().describe('only jobs that came this way'),
+    status: z.array(jobStatusField).min(1).optional().describe('only jobs with one of these statuses'),
+    submitted_by: z.enum(submitters).optional().describe('only jobs submitted this way'),
     from: moment().optional().describe('only jobs created at this time or later'),
     to: moment().optional().describe('only jobs created before this time'),
-    query: nonBlankText().optional().describe('only jobs whose last error contains this'),
+    query: nonBlankText().optional().describe('only jobs whose last error contains this text'),
     limit: limitField,
     cursor: cursorField.optional(),
   }),
   output: z.object({
     jobs: z.array(listedJobShape),
-    total: z.int().describe('how many jobs there are in all pages, or at least are'),
+    total: z.int().describe('number of jobs on all pages, or a lower bound: see `total_is`'),
     total_is: totalIs,
     next_cursor: nextCursor,
   }),
@@ -140,25 +140,25 @@ export const listJobsOperation = defineOperation({
 
 export const inspectJob = defineOperation({
   name: 'job.inspect',
-  summary: 'Tell the whole story of one job.',
+  summary: 'Show a job with its attempts, its signals, its cause and the jobs that it caused.',
   effect: 'read',
   needs: 'ledger',
   scope: 'jobs:ro',
   input: z.strictObject({ id: jobIdField }),
   output: listedJobShape.extend({
-    actions: z.array(z.enum(jobActions)).describe('what would work now; `revive` is of its run'),
+    actions: z.array(z.enum(jobActions)).describe('actions that are possible now; `revive` is for its run'),
     waiting: z
       .string()
       .nullable()
-      .describe('`dependency <key>, held by job <id>`, when that is what it waits for'),
+      .describe('set while it waits for a dependency, such as `dependency <key>, held by job <id>`'),
     payload: z
       .unknown()
       .describe(
         'secrets are masked for all but its caller and administrators; null if its signal is hidden',
       ),
-    result: z.unknown().describe('what the last attempt answered, covered like the payload'),
+    result: z.unknown().describe('the result of the last attempt, masked like the payload'),
     attempts: z.array(attemptShape),
-    signals: z.array(signalShape).describe('what it emitted'),
+    signals: z.array(signalShape).describe('the signals that it emitted'),
     cause: signalShape.nullable().describe('the signal that caused it'),
     parent: jobShape.nullable(),
     children: z.array(jobShape).describe('the jobs that its signals caused'),
@@ -250,7 +250,7 @@ export async function requireJob(
 
 export const queueShape = z.object({
   ready: z.int().describe('queued jobs that may start now'),
-  delayed: z.int().describe('queued jobs that wait for their next try'),
+  delayed: z.int().describe('queued jobs that wait for their start time or next attempt'),
   running: z.int(),
   oldest_ready_at: z.string().nullable(),
   as_of: z
@@ -260,14 +260,14 @@ export const queueShape = z.object({
 
 export const listQueue = defineOperation({
   name: 'queue.list',
-  summary: 'List what is running and what waits, oldest first.',
+  summary: 'List running and queued jobs, oldest first.',
   effect: 'read',
   needs: 'ledger',
   scope: 'jobs:ro',
   input: z.strictObject({
     plugin: pluginName().optional().describe('only jobs of this plugin'),
     command: commandName().optional().describe('only jobs of this command'),
-    submitted_by: z.enum(submitters).optional().describe('only jobs that came this way'),
+    submitted_by: z.enum(submitters).optional().describe('only jobs submitted this way'),
     cursor: pageFields.cursor,
     limit: limitField,
   }),

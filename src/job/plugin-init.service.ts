@@ -156,9 +156,9 @@ function refuseDetails({ name }: Plugin, author: InitAuthor): void {
   };
   const [place] = Object.entries(given).find(([, isGiven]) => isGiven) ?? [];
   if (place === undefined) return;
-  throw new DuctileError('INPUT_INVALID', `the init of ${name} takes no ${place}`, {
+  throw new DuctileError('INPUT_INVALID', `the init of ${name} does not accept ${place}`, {
     place,
-    hint: `It is set up with what plugins.${name}.config says, once and at once.`,
+    hint: `Leave out ${place}. An init uses plugins.${name}.config and runs once, immediately.`,
   });
 }
 

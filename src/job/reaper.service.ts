@@ -176,7 +176,7 @@ async function closeExpiredClaims(context: LedgerContext): Promise<void> {
   const closings = expired
     .filter(({ claimedBy }) => claimedBy !== context.processId)
     .map((job) =>
-      closeCrashed(job, false, 'claim_expired', 'its claim outlived its time', context),
+      closeCrashed(job, false, 'claim_expired', 'its claim expired', context),
     );
   if (closings.length === 0) return;
   await settleAll(closings, context, (some) => context.ledger.jobs.settle(some));
@@ -221,7 +221,7 @@ async function endUnrunnable(context: LedgerContext, sightings: Sightings): Prom
   const unrunnable = found.filter(({ plugin }) => sightings.isMissing(plugin, runnerGraceMs));
   if (unrunnable.length === 0) return;
   const error = (plugin: string): string =>
-    `no process has known the plugin ${plugin} for ${runnerGraceMs / 1000} s`;
+    `no process has had the plugin ${plugin} for ${runnerGraceMs / 1000} s`;
   const closings = unrunnable.map((job) => closeUnrunnable(job, error(job.plugin), rules));
   await settleAll(closings, context, (some) => ledger.jobs.settle(some));
 }
@@ -230,7 +230,7 @@ async function endUnrunnable(context: LedgerContext, sightings: Sightings): Prom
 async function endQueued(plugin: string, context: LedgerContext): Promise<void> {
   const { ledger } = context;
   const { rules } = context.generation;
-  const error = `the plugin ${plugin} was taken away by a reload`;
+  const error = `the plugin ${plugin} was removed by a reload`;
   for (;;) {
     const queued = await ledger.jobs.listQueued(plugin, UNRUNNABLE_MAX);
     const closings = queued.map((job) => closeUnrunnable(job, error, rules));

@@ -177,7 +177,7 @@ export function closeUnstartedClaim(job: ClaimedJob): Closing {
   const report = createBareReport(
     'released',
     'not_started',
-    'there was no slot for it soon enough',
+    'no slot became free in time',
   );
   const { claimToken, queueMs } = job;
   const ending = endAsReleased(job);

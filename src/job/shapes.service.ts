@@ -21,7 +21,7 @@ const jobFields = {
   plugin: z.string(),
   command: z.string(),
   status: z.enum(jobStatuses),
-  reason: z.string().nullable().describe('why it ended so, in a word'),
+  reason: z.string().nullable().describe('the reason for its status, in one word'),
   attempt: z.int(),
   max_attempts: z.int(),
   retry_count: z.int(),
@@ -37,18 +37,18 @@ const jobFields = {
   claimed_by: z.string().nullable(),
   last_error: z.string().nullable(),
   dedupe_key: z.string().nullable(),
-  dependency: z.string().nullable().describe('the key of which one job at a time may run'),
+  dependency: z.string().nullable().describe('a key; jobs with the same key run one at a time'),
   parent_job_id: idField.nullable(),
   source_event_id: idField.nullable(),
   root_job_id: idField,
   retry_of: idField.nullable(),
   idempotency_key: z.string(),
   hops: z.int(),
-  config_snapshot_id: idField.nullable().describe('what it was last claimed under'),
+  config_snapshot_id: idField.nullable().describe('the configuration under which it was last claimed'),
   run_id: idField.nullable().describe('the run that it is a step of'),
   step: z.string().nullable().describe("that step's id in the pipeline"),
   step_id: z.string().nullable().meta({ deprecated: true }).describe('the older name of `step`'),
-  schedule_id: z.string().nullable().describe('the schedule of its plugin that it is of'),
+  schedule_id: z.string().nullable().describe('the schedule of its plugin that started it'),
 };
 
 export const jobShape = z.object(jobFields);
@@ -81,18 +81,18 @@ export const attemptShape = z.object({
   memory_peak_bytes: z
     .int()
     .nullable()
-    .describe('the most memory that the attempt used; null when it was not measured'),
+    .describe('peak memory of the attempt; null when it was not measured'),
   settle_ms: ms,
-  exit_code: z.int().nullable().describe('of the plugin process'),
+  exit_code: z.int().nullable().describe('exit code of the plugin process'),
   command_exit_code: z
     .int()
     .nullable()
-    .describe('`exit_code` in the response: that of a program that the plugin ran'),
+    .describe('`exit_code` in the response: the exit code of a program that the plugin ran'),
   signal: z.string().nullable(),
   pid: z.int().nullable(),
   process_id: z.string().nullable(),
-  config_snapshot_id: idField.nullable().describe('what it ran with'),
-  result: z.unknown().describe('what the plugin answered; text when it was not JSON'),
+  config_snapshot_id: idField.nullable().describe('the configuration that it ran with'),
+  result: z.unknown().describe('the response of the plugin; text when it was not JSON'),
   logs: z
     .array(z.object({ level: z.enum(pluginLogLevels), message: z.string() }))
     .describe("the log entries of the plugin's response"),
@@ -134,7 +134,7 @@ export const signalShape = z.object({
   causation_id: idField.nullable(),
   job_id: idField.nullable(),
   job_attempt: z.int().nullable(),
-  visibility: z.string().describe('`admin_only` ones are shown to administrators alone'),
+  visibility: z.string().describe('`admin_only` signals are shown only to administrators'),
   dedupe_key: z.string().nullable(),
   source_event_id: z.string().nullable().describe("the source's own id for it"),
   occurred_at: time,

@@ -16,11 +16,11 @@ export const startFields = {
   context: z
     .record(z.string(), z.unknown())
     .optional()
-    .describe('baggage for what is started, a JSON object'),
-  dedupe_key: nonBlankText().optional().describe('work with the same key is done once'),
+    .describe('baggage of the new job or run, a JSON object'),
+  dedupe_key: nonBlankText().optional().describe('a key; work with the same key runs only once'),
   dedupe_ttl: duration({ maxMs: limits.delayMsMax })
     .optional()
-    .describe('how long its success blocks others with the same key; one under way blocks it too'),
+    .describe('how long a success blocks work with the same key; work in progress blocks it too'),
   ...dueFields,
 };
 
@@ -117,7 +117,7 @@ export async function awaitEnd<T>(
   const hangup = disconnected?.();
   const found = await wait(hangup);
   // An error keeps the idempotency key free: the same request waits again.
-  if (hangup?.aborted === true) throw new DuctileError('DEADLINE_EXCEEDED', 'the caller hung up');
+  if (hangup?.aborted === true) throw new DuctileError('DEADLINE_EXCEEDED', 'the caller disconnected');
   return { found, isStill: false };
 }
 
@@ -136,7 +136,7 @@ export async function withWaiterSlot<T>(context: Context, work: () => Promise<T>
   const leave = admitWaiter(engine);
   if (leave === undefined) {
     const { maxConcurrentSync } = engine.config.api;
-    const message = `${maxConcurrentSync} requests wait for the end of their job already`;
+    const message = `${maxConcurrentSync} requests already wait for the end of their job`;
     throw new DuctileError('BUSY', message, { place: 'api.max_concurrent_sync' });
   }
   try {

@@ -28,16 +28,16 @@ import type { EnqueueResult } from './types.ts';
 
 export const dependencyField = dependencyKey()
   .optional()
-  .describe('a key of which one job at a time may run, first come, first served');
+  .describe('a key; jobs with the same key run one at a time, first come, first served');
 
 const runInput = z.strictObject({
   plugin: pluginName().describe('the name of the plugin'),
   command: commandName()
     .optional()
-    .describe('what to ask of it (poll if it has that, else handle)'),
+    .describe('the command to run (default: `poll` if the plugin has it, otherwise `handle`)'),
   payload: z.record(z.string(), z.unknown()).default({}).describe('a JSON object'),
-  async: z.boolean().default(false).describe('answer at once, whatever is said about waiting'),
-  wait: waitField().default(false).describe('how long to wait for the end of the job'),
+  async: z.boolean().default(false).describe('return immediately, even if `wait` is set (default: false)'),
+  wait: waitField().default(false).describe('longest wait for the end of the job, such as 30s'),
   ...startFields,
   dependency: dependencyField,
 });
@@ -47,8 +47,8 @@ export const jobOutput = jobShape.partial().extend({
   duplicate: z
     .boolean()
     .optional()
-    .describe('this job had been asked for before; nothing was added'),
-  timeout_exceeded: z.boolean().optional().describe('it had not ended when the wait was over'),
+    .describe('true if this job already existed; no job was added'),
+  timeout_exceeded: z.boolean().optional().describe('true if the job had not ended when the wait was over'),
   ...unfinishedFields,
   duration_ms: z.int().nullable().optional(),
   result: z.unknown().optional(),
@@ -57,7 +57,7 @@ export const jobOutput = jobShape.partial().extend({
 
 export const runPlugin = defineOperation({
   name: 'plugin.run',
-  summary: 'Start a job of a plugin and, if asked, wait for its end.',
+  summary: 'Start a job of a plugin, and optionally wait for its end.',
   effect: 'write',
   scope: findCommandNeed,
   offeredWith: 'plugin',
@@ -117,7 +117,7 @@ export const runPlugin = defineOperation({
   plan(context, input) {
     const { name, command, type } = chooseCommand(context, input);
     toDue(input);
-    return Promise.resolve([`A job of ${name} ${command} (a ${type} command) would be queued.`]);
+    return Promise.resolve([`A job of ${name} ${command} (a ${type} command) will be queued.`]);
   },
 });
 
@@ -129,7 +129,7 @@ export const waitForJob = defineOperation({
   scope: 'jobs:ro',
   input: z.strictObject({
     id: jobIdField,
-    wait: waitField().default(true).describe('how long to wait for the end'),
+    wait: waitField().default(true).describe('longest wait for the end of the job, such as 30s'),
   }),
   output: jobOutput,
   errors: ['BUSY', 'INPUT_INVALID', 'JOB_NOT_FOUND', 'LEDGER_UNAVAILABLE', 'LEDGER_UNCERTAIN'],
@@ -235,9 +235,9 @@ async function readAccepted(
   } catch (thrown) {
     const error = toDuctileError(thrown);
     if (error.code !== 'LEDGER_UNAVAILABLE') throw error;
-    const message = `job ${jobId} was accepted, but what became of it cannot be read: ${error.message}`;
+    const message = `job ${jobId} was accepted, but its status cannot be read: ${error.message}`;
     throw new DuctileError('LEDGER_UNCERTAIN', message, {
-      hint: 'Ask for that job when the database is back, instead of starting it again.',
+      hint: 'Look up that job when the database is available again. Do not start it again.',
       details: { job_id: jobId },
       cause: thrown,
     });

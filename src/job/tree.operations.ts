@@ -16,8 +16,8 @@ const nodeShape = z.object({
   cause_job_id: z
     .string()
     .nullable()
-    .describe('the job that it follows from, or whose work it does again'),
-  depth: z.int().describe('0 for the first'),
+    .describe('the job that caused it, or the job that it retries'),
+  depth: z.int().describe('0 for the first job of the chain'),
   plugin: z.string(),
   command: z.string(),
   status: z.string(),
@@ -29,23 +29,23 @@ const nodeShape = z.object({
   created_at: z.string(),
   completed_at: z.string().nullable(),
   last_error: z.string().nullable(),
-  logged_only: z.boolean().describe('the job itself is past its retention; its log tells of it'),
+  logged_only: z.boolean().describe('true if the job was deleted after its retention and only its attempts are left'),
 });
 
 type TreeNode = Omit<z.output<typeof nodeShape>, 'depth'>;
 
 export const jobTree = defineOperation({
   name: 'job.tree',
-  summary: 'Show the whole chain of a job: what it follows from and what followed.',
+  summary: 'Show the whole chain of a job: its causes and the jobs that followed.',
   effect: 'read',
   needs: 'ledger',
   scope: 'jobs:ro',
   input: z.strictObject({ id: jobIdField }),
   output: z.object({
     root_job_id: z.string(),
-    job_id: z.string().describe('the one that was asked for'),
-    jobs: z.array(nodeShape).describe('each before what followed from it'),
-    complete: z.boolean().describe('false when it was cut off because it is too large'),
+    job_id: z.string().describe('the requested job'),
+    jobs: z.array(nodeShape).describe('the jobs of the chain, each before the jobs that it caused'),
+    complete: z.boolean().describe('false if the tree is too large and was cut off'),
   }),
   errors: ['INPUT_INVALID', 'JOB_NOT_FOUND', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/job/:id/tree' },

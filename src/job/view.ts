@@ -30,7 +30,7 @@ export function showJobDetail(output: JsonOutput, printer: Printer): void {
     ['started', output['started_at']],
     ['completed', output['completed_at']],
     ['next retry', output['next_retry_at']],
-    ['cancel asked', output['cancel_requested_at']],
+    ['cancel requested', output['cancel_requested_at']],
     ['error', output['last_error']],
     ['payload', output['payload']],
     ['result', output['result']],
@@ -84,7 +84,7 @@ export function showCancel(output: JsonOutput, printer: Printer): void {
   const name = `job ${showCell(job_id)}`;
   if (status === 'cancelled') printer.line(`${name} is cancelled`);
   else if (status === 'running') printer.line(`${name} is being stopped`);
-  else printer.line(`${name} is ${showCell(status)} already; nothing to cancel`);
+  else printer.line(`${name} is already ${showCell(status)}; nothing to cancel`);
 }
 
 export function showRetry(output: JsonOutput, printer: Printer): void {
@@ -92,7 +92,7 @@ export function showRetry(output: JsonOutput, printer: Printer): void {
   const name = `${showCell(plugin)} ${showCell(command)}`;
   printer.pairs([
     ['job', job_id],
-    ['does again', retry_of],
+    ['retry of', retry_of],
     ['plugin', name],
     ['status', status],
     ['directive', output['directive_id']],
@@ -149,7 +149,7 @@ export function showTree(output: JsonOutput, printer: Printer): void {
   const walk = (row: ResultRow, lead: string, branch: string): void => {
     const name = `${lead}${branch}${showCell(row['plugin'])} ${showCell(row['command'])}`;
     const isAsked = row['job_id'] === output['job_id'] ? '←' : '';
-    lines.push({ ...row, name, asked: isAsked, retry: row['retry_of'] === null ? '' : 'again' });
+    lines.push({ ...row, name, asked: isAsked, retry: row['retry_of'] === null ? '' : 'yes' });
     const children = byCause.get(row['job_id']) ?? [];
     const below = branch === '' ? lead : `${lead}${branch === '└─ ' ? '   ' : '│  '}`;
     for (const [at, child] of children.entries()) {
@@ -171,7 +171,7 @@ export function showTree(output: JsonOutput, printer: Printer): void {
     ],
     empty: 'There are no such jobs.',
   });
-  if (output['complete'] === false) printer.line('There are more; the tree is too large to show.');
+  if (output['complete'] === false) printer.line('There are more jobs; the tree is too large to show.');
 }
 
 /** Prints an attempt on one line, and below it the log entries of its response and its stderr. */

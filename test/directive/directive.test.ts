@@ -249,7 +249,7 @@ describe.each(databases)('many jobs at once on %s', (database) => {
     const filter = { plugin: 'one', status: ['queued'] };
     const { plan } = await ask(engine, 'job.cancel', filter, { dryRun: true });
     expect(plan).toEqual([
-      '5 jobs would be cancelled.',
+      '5 jobs will be cancelled.',
       expect.stringContaining('stays cancelled'),
     ]);
     const limited = await ask(engine, 'job.cancel', { ...filter, limit: 2 });

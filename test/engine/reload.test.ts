@@ -272,7 +272,7 @@ describe('jobs of a plugin that is removed', () => {
     expect(await instance.ended(routed?.id ?? '')).toMatchObject({
       status: 'dead',
       reason: 'no_runner',
-      lastError: expect.stringContaining('other was taken away by a reload'),
+      lastError: expect.stringContaining('other was removed by a reload'),
     });
   });
 
@@ -295,7 +295,7 @@ describe('jobs of a plugin that is removed', () => {
     expect(await instance.ended(id)).toMatchObject({
       status: 'dead',
       reason: 'no_runner',
-      lastError: expect.stringContaining('no process has known the plugin worker'),
+      lastError: expect.stringContaining('no process has had the plugin worker'),
     });
   });
 });

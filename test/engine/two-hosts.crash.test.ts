@@ -23,7 +23,7 @@ describe('a host that falls silent for longer than the others wait', () => {
     await crashTest.recorded(operation, { attempt: 2, phase: 'end' });
     silent.signal('SIGCONT');
     await waitForLog(silent, fenced);
-    await waitForLog(silent, 'this process was presumed dead; its claims were given to others');
+    await waitForLog(silent, 'this process was presumed dead; its claims were released');
     // Both are well again.
     const later = [await crashTest.client.enqueue(), await crashTest.client.enqueue()];
     for (const each of later) await crashTest.recorded(each, { phase: 'end' });

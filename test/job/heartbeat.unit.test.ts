@@ -235,7 +235,7 @@ test('a process that was presumed dead stops all its attempts', async () => {
   await vi.advanceTimersByTimeAsync(heartbeatIntervalMs + 1);
   expect(stops).toEqual(['all shutdown']);
   expect(lines).toMatchObject([
-    { message: 'this process was presumed dead; its claims were given to others' },
+    { message: 'this process was presumed dead; its claims were released' },
   ]);
   await liveness.heartbeat.stop();
 });

@@ -289,7 +289,7 @@ test('a job ends when no process has had its plugin for the grace time', async (
     {
       job: { id: 'lost' },
       claimToken: null,
-      report: { error: 'no process has known the plugin gone for 5 s' },
+      report: { error: 'no process has had the plugin gone for 5 s' },
       ending: { status: 'dead', reason: 'no_runner' },
     },
   ]);

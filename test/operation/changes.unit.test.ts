@@ -97,7 +97,7 @@ describe('jobs.cancel and jobs.retry', () => {
     const filter = { plugin: 'mail', older_than: '0s' };
     expect(await ask('jobs.cancel', { ...filter, dry_run: true })).toEqual({
       dry_run: true,
-      plan: ['3 jobs would be cancelled.', expect.stringContaining('stays cancelled')],
+      plan: ['3 jobs will be cancelled.', expect.stringContaining('stays cancelled')],
     });
     expect(await ask('jobs.cancel', filter)).toMatchObject({ jobs: 3, cancelled: 3, requested: 0 });
     expect(await ask('job.list', { status: ['queued'] })).toMatchObject({

@@ -124,7 +124,7 @@ describe('a dry run', () => {
     const output = await ask('plugin.run', { plugin: 'echo', dry_run: true });
     expect(output).toEqual({
       dry_run: true,
-      plan: ['A job of echo poll (a read command) would be queued.'],
+      plan: ['A job of echo poll (a read command) will be queued.'],
     });
     expect(engine.submitted).toEqual([]);
     await expect(ask('plugin.run', { plugin: 'x', dry_run: true })).rejects.toMatchObject({
