@@ -215,7 +215,7 @@ function checkUses(name: string, config: Config, { byName, problems }: PluginSou
   const { place } = settingsOf(config, name);
   const usesKey = keyText(['plugins', name, 'uses']);
   if (cycle) {
-    const message = way.length === 2 ? 'names itself' : `goes in a circle: ${way.join(' → ')}`;
+    const message = way.length === 2 ? 'names itself' : `forms a cycle: ${way.join(' → ')}`;
     return [makeProblem(place, usesKey, message, 'Name a plugin that has code of its own.')];
   }
   // An invalid plugin is reported elsewhere and doesn't affect others.
@@ -285,8 +285,8 @@ function findMissingKeys(
       return makeProblem(place, path, 'is required by the manifest', `Set ${path}.`);
     });
   if (prewarm > 0 && !manifest.prewarm) {
-    const message = 'is set, but the plugin does not consent to being started ahead of a request';
-    const hint = 'Remove it, or add `prewarm: true` to the manifest if the plugin can wait.';
+    const message = 'is set, but the manifest of the plugin does not allow prewarming';
+    const hint = 'Remove it, or add `prewarm: true` to the manifest if the plugin waits for its request.';
     problems.push(makeProblem(place, keyText(['plugins', name, 'prewarm']), message, hint));
   }
   return problems;
@@ -314,7 +314,7 @@ function warnParallelism(
     return [];
   }
   const message = `is ${parallelism}, but service.max_workers lets only ${maxWorkers} jobs run at once`;
-  const hint = `Raise service.max_workers to ${parallelism} or more, or lower it.`;
+  const hint = `Raise service.max_workers to ${parallelism} or more, or lower the parallelism.`;
   return [makeProblem(place, keyText(['plugins', name, 'parallelism']), message, hint)];
 }
 

@@ -17,7 +17,7 @@ const plugin = pluginName().describe('the name of the plugin');
 
 export const inspectPlugin = defineOperation({
   name: 'plugin.inspect',
-  summary: 'Show a plugin with its commands and what they take.',
+  summary: 'Show a plugin with its commands and their input.',
   effect: 'read',
   scope: (_context, input) => ({ plugin: input.plugin, type: 'read' }),
   offeredWith: 'plugin',
@@ -104,7 +104,7 @@ export function makeSystemOpenapi(
 
 export const systemManifest = defineOperation({
   name: 'system.manifest',
-  summary: 'Tell an agent what this is and where the description of the API is.',
+  summary: 'Describe the service to AI agents, with the address of its API description.',
   effect: 'read',
   scope: undefined,
   input: z.strictObject({}),
@@ -123,8 +123,8 @@ export const systemManifest = defineOperation({
     path: '/.well-known/ai-plugin.json',
     cachedBy: ({ engine }) => engine.catalog,
   },
-  cli: { absent: 'it is for agents that find a server by its address' },
-  mcp: { absent: 'the server says the same when a client connects' },
+  cli: { absent: 'it is for agents that find the service by its address' },
+  mcp: { absent: 'the MCP server sends the same when a client connects' },
   run() {
     return Promise.resolve({
       schema_version: 'v1',
@@ -143,7 +143,7 @@ export const systemManifest = defineOperation({
 
 export const systemIndex = defineOperation({
   name: 'system.index',
-  summary: 'Say what this server is and where to look next.',
+  summary: 'Describe the service and list its main endpoints.',
   effect: 'read',
   scope: undefined,
   input: z.strictObject({}),
@@ -155,12 +155,12 @@ export const systemIndex = defineOperation({
   }),
   errors: [],
   http: { method: 'GET', path: '/' },
-  cli: { absent: '`system status` and `--help` say the same and more' },
-  mcp: { absent: 'the server says the same when a client connects' },
+  cli: { absent: '`system status` and `--help` show the same and more' },
+  mcp: { absent: 'the MCP server sends the same when a client connects' },
   run({ engine }) {
     return Promise.resolve({
       name: engine.config.service.name,
-      description: 'An automation runtime: plugins, schedules, pipelines and their ledger.',
+      description: 'Self-hosted automation: plugins, schedules, pipelines and a record of their work.',
       uptime_seconds: Math.floor(engine.status().uptimeMs / 1000),
       discovery: {
         health: '/healthz',

@@ -28,10 +28,10 @@ const noteShape = z.object({
 export const healthShape = z.object({
   init: noteShape
     .nullable()
-    .describe('how its setup went; null when it has none or it was not asked for yet'),
+    .describe('the result of its init; null if it has none or none was requested yet'),
   check: noteShape
     .nullable()
-    .describe('what the last `plugin health` found; null when there was none'),
+    .describe('the result of the last `plugin health`; null if there was none'),
 });
 
 /** Reads the health of each active plugin, by name; plugins without a result are absent. */
@@ -55,7 +55,7 @@ export async function readHealth(
 
 export const pluginHealth = defineOperation({
   name: 'plugin.health',
-  summary: 'Ask a plugin how it is, now; it is never asked otherwise.',
+  summary: "Run a plugin's health check. Health checks never run automatically.",
   effect: 'read',
   scope: (_context, { plugin }) => ({ plugin, command: 'health', type: 'read' }),
   offeredWith: 'plugin',
@@ -65,9 +65,9 @@ export const pluginHealth = defineOperation({
     plugin: z.string(),
     status: z
       .enum(['healthy', 'unhealthy', 'unknown'])
-      .describe('unknown when it has no answer yet: the system is busy or paused'),
+      .describe('`unknown` if the check has not finished: the service is busy or paused'),
     reason: z.string().nullable(),
-    result: z.unknown().describe('what the plugin answered'),
+    result: z.unknown().describe('the response of the plugin'),
     job_id: z.string(),
     duration_ms: z.int().nullable(),
   }),
@@ -105,7 +105,7 @@ export const pluginHealth = defineOperation({
 export async function checkPlugins(context: Context): Promise<void> {
   const { engine, principal } = context;
   if (engine.status().state === 'stopped') {
-    const message = 'no service runs here, and health checks run in one';
+    const message = 'health checks need a running service, and none runs here';
     throw new DuctileError('SERVER_UNREACHABLE', message, {
       hint: 'Start it with `ductile system start`, or leave out `--health`.',
     });

@@ -204,7 +204,7 @@ class SpawnerHost implements Host {
   }
 
   #makeClosedError(): DuctileError {
-    return this.#link?.makeLostError() ?? new DuctileError('STOPPING', 'The host does not run.');
+    return this.#link?.makeLostError() ?? new DuctileError('STOPPING', 'The spawner is not running.');
   }
 
   #nextId(): number {

@@ -61,10 +61,10 @@ interface IsolationOptions {
 /** Finds the strongest tier that works, by running `true` in each. */
 export function findIsolation(options: IsolationOptions): Isolation {
   if (process.platform !== 'linux')
-    return makeNoIsolation(`${process.platform} has no way to confine them`);
+    return makeNoIsolation(`${process.platform} does not support it`);
   const clash = options.readable.find((path) => options.hidden.includes(path));
   if (clash !== undefined)
-    return makeNoIsolation(`${clash} holds plugins, and must be hidden from them`);
+    return makeNoIsolation(`${clash} contains plugins, but must be hidden from them`);
   const faults: string[] = [];
   for (const tier of options.tiers ?? isolationTiers) {
     const confine = makeConfine(tier, options);

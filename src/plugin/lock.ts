@@ -44,10 +44,10 @@ function compare(plugin: Plugin, before: PluginHashes | undefined, hash: Hash): 
   return [
     ...(now.manifest === before.manifest
       ? []
-      : [drift(manifestOf(plugin), 'has another manifest than when it was locked')]),
+      : [drift(manifestOf(plugin), 'has a different manifest than when it was locked')]),
     ...(now.entrypoint === before.entrypoint
       ? []
-      : [drift(plugin.entrypoint, 'has another program than when it was locked')]),
+      : [drift(plugin.entrypoint, 'has a different program than when it was locked')]),
   ];
 }
 
@@ -82,4 +82,4 @@ function manifestOf({ directory }: PluginFiles): string {
   return join(directory, MANIFEST_FILE);
 }
 
-const RELOCK = 'See what changed, then accept it with `ductile config lock`.';
+const RELOCK = 'Review the change, then run `ductile config lock` to accept it.';

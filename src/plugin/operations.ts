@@ -30,7 +30,7 @@ export const pluginProblemsShape = z.array(problemShape);
 
 export const listPlugins = defineOperation({
   name: 'plugin.list',
-  summary: 'List the plugins, and those that did not load with the reason.',
+  summary: 'List plugins, and the reasons why plugins did not load.',
   effect: 'read',
   scope: undefined,
   input: z.strictObject(pageFields),
@@ -42,22 +42,22 @@ export const listPlugins = defineOperation({
         version: z.string(),
         description: z.string().nullable(),
         commands: z.array(z.string()),
-        types: z.record(z.string(), z.enum(['read', 'write'])).describe('by command'),
+        types: z.record(z.string(), z.enum(['read', 'write'])).describe('the type of each command'),
         parallelism: z.int(),
         health: z
           .enum(['healthy', 'pending', 'unhealthy'])
           .nullable()
           .optional()
-          .describe('how its setup went; null when it needs none'),
+          .describe('the result of its init; null if it has none'),
         reason: z.string().nullable().optional().describe('why it is unhealthy'),
-        enabled: z.boolean().optional().describe('false when somebody switched it off'),
+        enabled: z.boolean().optional().describe('false after `plugin disable`'),
       }),
     ),
     next_cursor: nextCursorField,
     dormant: z
       .record(z.string(), z.array(z.string()))
       .optional()
-      .describe('by name, the keys it must be given'),
+      .describe('plugins that are not set up yet, each with the configuration keys that it needs'),
     disabled: z.array(z.string()).optional(),
     problems: pluginProblemsShape.optional(),
     warnings: pluginProblemsShape.optional(),
@@ -163,7 +163,7 @@ const FACTS_CURSOR = 'facts';
 
 export const pluginFacts = defineOperation({
   name: 'plugin.facts',
-  summary: 'List what a plugin has recorded, the latest first.',
+  summary: 'List the facts of a plugin, newest first.',
   effect: 'read',
   scope: (_context, { plugin }) => ({ plugin, type: 'read' }),
   offeredWith: 'plugin',
@@ -175,7 +175,7 @@ export const pluginFacts = defineOperation({
       .min(1)
       .max(limits.pageRowsMax)
       .default(FACTS_DEFAULT)
-      .describe('at most this many'),
+      .describe(`maximum number of facts (default: ${FACTS_DEFAULT})`),
     cursor: pageFields.cursor,
   }),
   output: z.object({
@@ -184,7 +184,7 @@ export const pluginFacts = defineOperation({
     next_cursor: nextCursorField,
     facts: z.array(
       z.object({
-        seq: z.int().describe('the order over all plugins'),
+        seq: z.int().describe('the order of the fact among those of all plugins'),
         plugin: z.string(),
         fact_type: z.string(),
         job_id: z.string().nullable(),
@@ -209,7 +209,7 @@ export const pluginFacts = defineOperation({
         ['FACT', 'fact'],
         ['JOB', 'job_id', 'detail'],
       ],
-      empty: 'It has recorded nothing.',
+      empty: 'The plugin has recorded no facts.',
     },
   },
   async run({ engine: { ledger, catalog } }, { plugin, fact_type: factType, limit, cursor }) {

@@ -24,7 +24,7 @@ export async function checkPayload(
   const place = placeOf('payload', fault);
   throw new DuctileError('INPUT_INVALID', `${place} ${describeFault(fault)}`, {
     place,
-    hint: `See what ${command} takes with \`ductile plugin inspect ${plugin.name} --verbose\`.`,
+    hint: `Run \`ductile plugin inspect ${plugin.name} --verbose\` to see the input of ${command}.`,
   });
 }
 
@@ -59,7 +59,7 @@ export async function checkSchemas(plugins: Iterable<Plugin>): Promise<Problem[]
       );
       if (fault === undefined) continue;
       const key = keyText(['commands', command, 'input_schema']);
-      const hint = `No payload of ${plugin.name} ${command} is accepted until it is mended.`;
+      const hint = `No payload of ${plugin.name} ${command} is accepted until the schema is fixed.`;
       problems.push(makeProblem(join(plugin.directory, MANIFEST_FILE), key, fault, hint));
     }
   }
@@ -91,7 +91,7 @@ async function compile(what: string, schema: Readonly<JsonObject>): Promise<Chec
   if (JSON.stringify(schema).length > limits.inputSchemaCharsMax) {
     throw refuse(`has more than ${limits.inputSchemaCharsMax} characters`);
   }
-  if (hasKey(schema, (key) => key === '$async')) throw refuse('asks for what takes time ($async)');
+  if (hasKey(schema, (key) => key === '$async')) throw refuse('uses $async, which is not supported');
   const { $schema: _dialect, ...rest } = schema;
   let validate: ValidateFunction;
   try {
@@ -115,7 +115,7 @@ async function compile(what: string, schema: Readonly<JsonObject>): Promise<Chec
       return runWithinMs(limits.inputCheckMs, () => run(payload));
     } catch (thrown) {
       const message = `the payload cannot be checked against the ${what}`;
-      const hint = `It took longer than ${limits.inputCheckMs} ms; simplify its patterns.`;
+      const hint = `The check took longer than ${limits.inputCheckMs} ms. Simplify the patterns of the schema.`;
       throw new DuctileError('INPUT_INVALID', message, { place: 'payload', hint, cause: thrown });
     }
   };
@@ -192,11 +192,11 @@ function placeOf(root: string, { instancePath, keyword, params }: ErrorObject): 
 function describeFault({ keyword, message, params }: ErrorObject): string {
   if (keyword === 'required') return 'is missing';
   if (keyword === 'additionalProperties' || keyword === 'unevaluatedProperties') {
-    return 'is not a field that is known here';
+    return 'is not a known field';
   }
   if (keyword === 'enum') {
     const allowed = (params as Record<string, unknown>)['allowedValues'];
     return `must be one of ${JSON.stringify(allowed)}`;
   }
-  return message ?? 'is not what is asked for';
+  return message ?? 'does not match the schema';
 }

@@ -27,12 +27,12 @@ const commonOperation = {
 export const enablePluginDirective = defineDirective({
   ...common,
   type: 'plugin.enable',
-  summary: 'Start jobs of a plugin again after it was disabled.',
+  summary: 'Enable a disabled plugin. Its jobs start and its schedules fire again.',
   async plan(context, { plugin }) {
     if (!(await isDisabled(context, plugin))) {
-      return [`The plugin ${plugin} is on already; nothing would change.`];
+      return [`The plugin ${plugin} is already enabled; nothing would change.`];
     }
-    return [`Jobs of ${plugin} would start again, and its schedules go on.`];
+    return [`Jobs of ${plugin} will start and its schedules will fire again.`];
   },
   prepare: (_context, { plugin }) => ({
     work: (tx, actor) => switchPlugin(tx, { plugin, enabled: true }, actor),
@@ -48,12 +48,12 @@ export const disablePluginDirective = defineDirective({
   ...common,
   type: 'plugin.disable',
   summary:
-    'Start no more jobs of a plugin and fire none of its schedules; jobs are still accepted.',
+    'Disable a plugin. Its jobs are still accepted but wait, and its schedules do not fire.',
   async plan(context, { plugin }) {
     if (await isDisabled(context, plugin)) {
-      return [`The plugin ${plugin} is off already; nothing would change.`];
+      return [`The plugin ${plugin} is already disabled; nothing would change.`];
     }
-    return [`Jobs of ${plugin} would be accepted and wait; its schedules would not fire.`];
+    return [`Jobs of ${plugin} will be accepted but wait. Its schedules will not fire.`];
   },
   prepare: (_context, { plugin }) => ({
     work: (tx, actor) => switchPlugin(tx, { plugin, enabled: false }, actor),
@@ -76,8 +76,8 @@ async function isDisabled(
 
 export const initPluginDirective = defineDirective({
   type: 'plugin.init',
-  summary: 'Set a plugin up again; its other jobs wait until that has succeeded.',
-  lasting: 'What the init does cannot be undone.',
+  summary: "Run a plugin's init again. Its other jobs wait until the init has succeeded.",
+  lasting: 'The effects of the init cannot be undone.',
   scope: 'plugin:rw',
   params: z.strictObject({ plugin: pluginName().describe('the name of the plugin') }),
   startsWork: true,
@@ -86,7 +86,7 @@ export const initPluginDirective = defineDirective({
   target: ({ plugin }) => plugin,
   plan({ catalog }, { plugin }) {
     requireWithInit(catalog, plugin);
-    return [`The init of ${plugin} would run once; its other jobs would wait for its success.`];
+    return [`The init of ${plugin} will run once. Its other jobs will wait until it has succeeded.`];
   },
   async execute({ catalog, services: { pluginInits } }, { plugin }, { actor }) {
     const author = { submittedBy: 'directive', actor } as const;
@@ -101,7 +101,7 @@ export const initPluginDirective = defineDirective({
     needs: 'server',
     output: z.object({
       plugin: z.string(),
-      job_id: z.string().describe('the job that does it'),
+      job_id: z.string().describe('the job that runs the init'),
       directive_id: directiveIdField,
     }),
     errors: ['COMMAND_NOT_FOUND', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],

@@ -220,7 +220,7 @@ export function decodeResponse(end: ProcessEnd, spec: LimitSpec = { timeoutMs: e
   const response = parseResponse(end.stdout);
   // Work that finished during the shutdown grace period counts.
   if (stopped === 'shutdown' && response.status !== 'ok') {
-    return { kind: 'shutdown', ...failure('stopped: the engine shuts down') };
+    return { kind: 'shutdown', ...failure('stopped: the service shuts down') };
   }
   if (response.status === 'ok' && (stopped === 'shutdown' || hasExitedCleanly(exit))) {
     const { result, events, stateUpdates, logs } = response;

@@ -93,8 +93,8 @@ export class SpawnerLink {
 
   makeLostError(): DuctileError {
     return this.#stopping
-      ? new DuctileError('STOPPING', 'The host of plugin processes has stopped.')
-      : new DuctileError('SPAWNER_FAILED', 'The helper that starts plugins died.');
+      ? new DuctileError('STOPPING', 'The spawner has stopped.')
+      : new DuctileError('SPAWNER_FAILED', 'The spawner died.');
   }
 
   #flushSoon(): void {
@@ -241,7 +241,7 @@ async function startSpawner(options: SpawnerProcessOptions): Promise<SpawnerProc
     else fail(`speaks version ${event.version} of the protocol, not ${WIRE_VERSION}`);
   };
   listen(child, options, onEvent, fail);
-  const timer = setTimeout(() => fail('said no hello'), limits.spawnerTimeoutMs);
+  const timer = setTimeout(() => fail('sent no hello in time'), limits.spawnerTimeoutMs);
   await hello.promise.finally(() => clearTimeout(timer));
   return {
     kind: options.kind,
@@ -299,7 +299,7 @@ function listen(
     try {
       reader.push(chunk);
     } catch (error) {
-      fail(`was not understood: ${messageOf(error)}`);
+      fail(`sent an invalid frame: ${messageOf(error)}`);
     }
   });
 }

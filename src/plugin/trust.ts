@@ -129,7 +129,7 @@ function checkWritable({ directory, manifest, entrypoint, parents }: TrustFacts)
   const byReal = new Map([...checked, ...parents].map((facts) => [facts.real, facts]));
   return [...byReal.values()]
     .filter(({ mode }) => (mode & WORLD_WRITABLE) !== 0)
-    .map(({ real }) => fault(`${real} is writable by everybody`, `Run: chmod o-w ${real}`));
+    .map(({ real }) => fault(`${real} is writable by all users`, `Run: chmod o-w ${real}`));
 }
 
 function fault(message: string, hint: string): TrustFault {

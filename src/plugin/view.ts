@@ -33,14 +33,14 @@ export function showPlugins(output: JsonOutput, printer: Printer): void {
     if (health === 'unhealthy') printer.advise(describeUnhealthy(name, reason));
     if (enabled === false) {
       printer.advise(
-        `${showCell(name)} starts no jobs until \`ductile plugin enable ${showCell(name)}\``,
+        `${showCell(name)} is disabled; run \`ductile plugin enable ${showCell(name)}\``,
       );
     }
   }
   const disabled = listOf(output['disabled']);
   if (disabled.length > 0) printer.line(`disabled: ${showCell(disabled)}`);
   for (const [name, keys] of Object.entries(rowOf(output['dormant']))) {
-    printer.line(`${showCell(name)} waits to be set up; it needs ${showCell(keys)}`);
+    printer.line(`${showCell(name)} is not set up yet; it needs ${showCell(keys)}`);
   }
   listProblems(rowsOf(output['problems']), printer);
   if (printer.isVerbose) listProblems(rowsOf(output['warnings']), printer);
@@ -49,7 +49,7 @@ export function showPlugins(output: JsonOutput, printer: Printer): void {
 /** Describes a plugin whose init failed. */
 export function describeUnhealthy(plugin: unknown, reason: unknown): string {
   const name = showCell(plugin);
-  return `${name} could not be set up, and its jobs wait (${showCell(reason)}); again: \`ductile plugin init ${name}\``;
+  return `the init of ${name} failed, and its jobs wait (${showCell(reason)}); run \`ductile plugin init ${name}\``;
 }
 
 export function showPlugin(output: JsonOutput, printer: Printer): void {
@@ -75,7 +75,7 @@ export function showPluginRun(output: JsonOutput, printer: Printer): void {
     ['plugin', `${showCell(output['plugin'])} ${showCell(output['command'])}`],
     ['status', output['status']],
     ['reason', output['reason']],
-    ['note', output['duplicate'] === true ? 'asked for before; nothing was added' : null],
+    ['note', output['duplicate'] === true ? 'this job already existed; no job was added' : null],
     ['took', typeof duration === 'number' ? formatDuration(duration) : null],
     ['error', output['last_error']],
     ['result', output['result']],
@@ -84,7 +84,7 @@ export function showPluginRun(output: JsonOutput, printer: Printer): void {
     printer.block('stderr', output['stderr']);
   listWaitingWork(output, printer);
   if (output['timeout_exceeded'] === true) {
-    printer.advise(`It goes on; see \`ductile job inspect ${showCell(output['job_id'])}\`.`);
+    printer.advise(`The job continues; see \`ductile job inspect ${showCell(output['job_id'])}\`.`);
   }
 }
 
@@ -101,7 +101,7 @@ function showCreated({ directory, files, enable, next }: JsonOutput, printer: Pr
   ]);
   printer.line();
   if (enable !== null) printer.line(showCell(enable));
-  printer.line('Go on with:');
+  printer.line('Next steps:');
   for (const command of listOf(next)) printer.line(`  ${showCell(command)}`);
 }
 

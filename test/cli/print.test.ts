@@ -186,7 +186,7 @@ describe('the printed text', () => {
     };
     const { out } = await run(['plugin', 'list'], { answer });
     expect(out).toMatch(/mail +1 +2 +poll \(read\) +d\n/);
-    expect(out).toContain('vault waits to be set up; it needs token');
+    expect(out).toContain('vault is not set up yet; it needs token');
     expect(out).toContain('disabled: old');
     expect(out).toContain('bad: protocol must be 2\n  bad/manifest.yaml:1:1. Fix it.\n');
     expect(out).not.toContain('beware');
@@ -233,7 +233,7 @@ describe('bad news is an exit code', () => {
     const output = await run(['plugin', 'run', 'mail'], { answer });
     expect(output.code).toBe(code);
     expect(output.out).toContain(answer.status);
-    expect(output.out.includes('It goes on')).toBe(answer.timeout_exceeded === true);
+    expect(output.out.includes('The job continues')).toBe(answer.timeout_exceeded === true);
     expect((await run(['plugin', 'run', 'mail', '--json'], { answer })).code).toBe(code);
   });
 

@@ -223,7 +223,7 @@ test('status shows the last jobs, what plugins remember, and which could not be 
     last_jobs: [{ job_id: 'j1', plugin: 'mail', command: 'poll', status: 'succeeded' }],
     processes: [],
   });
-  expect(out).toContain('pump could not be set up, and its jobs wait (it leaks)');
+  expect(out).toContain('the init of pump failed, and its jobs wait (it leaks)');
   expect(out).toMatch(/Last jobs\nJOB .*\nj1 +mail +poll +succeeded/);
   expect(out).toMatch(/State of plugins\n.*\nmail +\{"seen":1\}\npump +9000 bytes\n/);
 });
@@ -237,8 +237,8 @@ test('plugin list says which do not work', async () => {
     ],
     problems: [],
   });
-  expect(out).toContain('pump could not be set up, and its jobs wait (it leaks)');
-  expect(out).toContain('mail starts no jobs until `ductile plugin enable mail`');
+  expect(out).toContain('the init of pump failed, and its jobs wait (it leaks)');
+  expect(out).toContain('mail is disabled; run `ductile plugin enable mail`');
 });
 
 test('incident show: its events are a table, and the detail is readable', async () => {

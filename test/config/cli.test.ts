@@ -237,12 +237,12 @@ describe('config lock, diff, backup and restore', () => {
     await writePlugin(join(directory, 'plugins', 'another'), { ...files, name: 'another' });
     expect(await found()).toEqual([
       'warning plugins.another was never locked',
-      'warning plugins.mine has another program than when it was locked',
+      'warning plugins.mine has a different program than when it was locked',
     ]);
     const compared = await config(directory, 'diff');
     expect([compared.code, compared.out]).toEqual([
       1,
-      expect.stringContaining('plugins.mine has another program than when it was locked'),
+      expect.stringContaining('plugins.mine has a different program than when it was locked'),
     ]);
     // Applied, and there are findings.
     expect((await config(directory, 'set', 'service.strict_mode=true', '--apply')).code).toBe(2);
@@ -251,7 +251,7 @@ describe('config lock, diff, backup and restore', () => {
     expect(await found()).toEqual([]);
     await writeFile(join(plugin, 'manifest.yaml'), '\n', { flag: 'a' });
     expect(await found()).toEqual([
-      'error plugins.mine has another manifest than when it was locked',
+      'error plugins.mine has a different manifest than when it was locked',
     ]);
   });
 

@@ -163,7 +163,7 @@ test('a plugin that changed after it was locked is reported, or refused if confi
   expect(instance.records).toContainEqual(
     expect.objectContaining({
       level: 'warn',
-      message: expect.stringContaining('has another program than when it was locked'),
+      message: expect.stringContaining('has a different program than when it was locked'),
     }),
   );
   await instance.close();

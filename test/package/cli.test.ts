@@ -152,7 +152,7 @@ test('a plugin that only a package uses is locked', async () => {
   appendFileSync(program, '# changed\n');
   expect((await ductile('plugin', 'run', 'greeting')).code).not.toBe(0);
   expect((await ductile('installation', 'show', 'greeter')).out).toContain(
-    'has another program than when it was locked',
+    'has a different program than when it was locked',
   );
   expect((await ductile('config', 'lock')).code).toBe(0);
   expect((await ductile('plugin', 'run', 'greeting')).code).toBe(0);

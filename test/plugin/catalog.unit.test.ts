@@ -255,7 +255,7 @@ describe('settings', () => {
     await writePlugin(join(root, 'echo'));
     const without = await load('plugins: {echo: {prewarm: 1}}');
     expect(names(without)).toEqual([]);
-    expect(formatProblems(without.problems)).toContain('does not consent');
+    expect(formatProblems(without.problems)).toContain('does not allow prewarming');
     await writePlugin(join(root, 'echo'), { extra: 'prewarm: true' });
     expect((await only('plugins: {echo: {prewarm: 1}}')).prewarm).toBe(1);
   });

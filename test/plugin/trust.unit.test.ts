@@ -51,7 +51,7 @@ describe('judge', () => {
     [path('/r/p/run', 'other', 0o755), 'not a regular file'],
     [path('/r/p/run', 'file', 0o644), 'not executable'],
     [path('/r/p/run', 'file', 0o4755), 'set-uid'],
-    [path('/r/p/run', 'file', 0o757), 'writable by everybody'],
+    [path('/r/p/run', 'file', 0o757), 'writable by all users'],
   ])('entrypoint %j', (entrypoint, message) => {
     expect(faults({ entrypoint })).toEqual([expect.stringContaining(message)]);
   });
@@ -63,10 +63,10 @@ describe('judge', () => {
   test('a path that everyone can write is refused, up to the root, once each', () => {
     const open = path('/r', 'directory', 0o777);
     expect(faults({ parents: [path('/r/p', 'directory', 0o755), open] })).toEqual([
-      '/r is writable by everybody',
+      '/r is writable by all users',
     ]);
     const directory = path('/r/p', 'directory', 0o757);
-    expect(faults({ directory, parents: [directory] })).toEqual(['/r/p is writable by everybody']);
+    expect(faults({ directory, parents: [directory] })).toEqual(['/r/p is writable by all users']);
   });
 
   test('links are reported always and refused unless allowed', () => {
@@ -108,7 +108,7 @@ describe('examine', () => {
 
   test('a directory between plugin and root that everyone can write', async () => {
     await chmod(join(root, 'group'), 0o777);
-    expect(messages()).toBe(`${join(root, 'group')} is writable by everybody`);
+    expect(messages()).toBe(`${join(root, 'group')} is writable by all users`);
   });
 
   test('an entrypoint that links out of the plugin is refused even where links are allowed', async () => {

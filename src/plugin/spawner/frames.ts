@@ -257,7 +257,7 @@ function decodeStart(body: Buffer): SpawnerStart {
   const wrapper = words.splice(0, flags >> 1);
   const [entrypoint, cwd, ...pairs] = words;
   if (entrypoint === undefined || cwd === undefined || pairs.length !== body.readUInt32LE(25)) {
-    throw badFrame('a start with other words than it says');
+    throw badFrame('a start with the wrong number of words');
   }
   const limits = readLimits(body, 33);
   const spec: ProcessSpec = {
@@ -337,7 +337,7 @@ function decodeEnd(body: Buffer): SpawnerEnd {
   const kind = EXIT_KINDS[body.readUInt8(4)];
   const runUs = Number(body.readBigUInt64LE(19));
   if (kind === undefined || stdoutEnd > body.length || !Number.isSafeInteger(runUs)) {
-    throw badFrame('an end that cannot be');
+    throw badFrame('an invalid end');
   }
   return {
     type: 'end',
