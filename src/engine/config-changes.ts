@@ -28,7 +28,7 @@ export function describeChanges(before: Blueprint, after: Blueprint): string[] {
   const settings = describeSettings(before.config, after.config);
   const changes = [...plugins, ...settings];
   const isHidden = changes.length === 0 && before.config.fingerprint !== after.config.fingerprint;
-  return isHidden ? ['Something changes that is not shown here, such as a secret.'] : changes;
+  return isHidden ? ['A value changes that is not shown here, such as a secret.'] : changes;
 }
 
 /**
@@ -50,9 +50,9 @@ function describePlugins(old: Blueprint, now: Blueprint): string[] {
     const isSame = before?.identity === after?.identity;
     if (isSame && !differ(settingsOf(old, name), settingsOf(now, name))) return [];
     if (before === undefined) return [`The plugin ${name} is added.`];
-    if (after !== undefined) return [`The plugin ${name} has other settings or files.`];
-    const how = now.catalog.disabled.has(name) ? 'disabled' : 'gone';
-    return [`The plugin ${name} is ${how}; jobs that wait for it die when no host has it.`];
+    if (after !== undefined) return [`The plugin ${name} has new settings or files.`];
+    const how = now.catalog.disabled.has(name) ? 'disabled' : 'removed';
+    return [`The plugin ${name} is ${how}. Its queued jobs become \`dead\` unless another host has it.`];
   });
 }
 

@@ -58,7 +58,7 @@ export function createLedgerContext(
       return this.generation.catalog;
     },
     requireAccepting() {
-      if (this.state === 'stopping') throw new DuctileError('STOPPING', 'the engine is stopping');
+      if (this.state === 'stopping') throw new DuctileError('STOPPING', 'the service is stopping');
     },
   };
 }

@@ -79,7 +79,7 @@ function makeFollowRules({ config, catalog, routes, pipelines }: Blueprint, log:
       })),
     startsOf: createPipelineMatcher(pipelines, log),
     onUnmatched: ({ type, source, jobId }) =>
-      log.debug('no route and no pipeline wants the event', { type, source, job_id: jobId }),
+      log.debug('no route and no pipeline handles the event', { type, source, job_id: jobId }),
   };
 }
 

@@ -253,7 +253,7 @@ function readFiles({ config: active }: LedgerContext, { load }: BlueprintSource)
   const fixed = findFixed(active, blueprint.config);
   if (fixed.length > 0) {
     const message = `${fixed.join(', ')} cannot change while the process runs`;
-    throw refused(message, undefined, 'Take the change back, or restart the process.');
+    throw refused(message, undefined, 'Undo the change, or restart the service.');
   }
   return blueprint;
 }
@@ -263,7 +263,7 @@ function refused(message: string, cause?: DuctileError, hint?: string): DuctileE
   return new DuctileError('RELOAD_REFUSED', message, { hint, place, details, cause });
 }
 
-const WOULD_BE_REFUSED = 'It would be refused: ';
+const WOULD_BE_REFUSED = 'The reload will be refused: ';
 
 /** Returns why a planned reload would be refused; undefined if it would succeed. */
 export function findReloadRefusal(plan: readonly string[]): string | undefined {

@@ -230,7 +230,7 @@ async function authorizeAgain(
   if (!isToken(directive.actor)) return;
   const principal = await tokens.findByActor(directive.actor);
   if (principal === undefined) {
-    const message = `${directive.actor}, who asked for ${directive.type}, is gone`;
+    const message = `${directive.actor}, who requested ${directive.type}, no longer exists`;
     throw new DuctileError('FORBIDDEN', message);
   }
   await process.authorize(engine, principal, directive);

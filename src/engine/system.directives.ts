@@ -49,10 +49,10 @@ const commonOperation = {
 export const pauseSystemDirective = defineDirective({
   ...common,
   type: 'system.pause',
-  summary: 'Start no more jobs; what is running goes on, new jobs are still accepted.',
+  summary: 'Pause the service: no more jobs start. Running jobs continue, and new ones are accepted.',
   async plan({ ledger, services: { dispatcher } }) {
-    if (await isPaused(ledger)) return ['It is paused already; nothing would change.'];
-    return [`No more jobs would start; ${dispatcher.running.length} running would go on.`];
+    if (await isPaused(ledger)) return ['The service is already paused; nothing would change.'];
+    return [`No more jobs will start; ${dispatcher.running.length} running will continue.`];
   },
   prepare: () => ({ work: (tx) => switchPause(tx, true) }),
   after: ({ services: { pause } }) => pause.apply(),
@@ -68,9 +68,9 @@ export const resumeSystemDirective = defineDirective({
   type: 'system.resume',
   summary: 'Start jobs again after a pause.',
   async plan({ ledger }) {
-    if (!(await isPaused(ledger))) return ['It is not paused; nothing would change.'];
+    if (!(await isPaused(ledger))) return ['The service is not paused; nothing would change.'];
     const { ready } = await ledger.jobs.countQueue();
-    return [`Jobs would start again; ${ready} are ready.`];
+    return [`Jobs will start again; ${ready} are ready.`];
   },
   prepare: () => ({ work: (tx) => switchPause(tx, false) }),
   after: ({ services: { pause } }) => pause.apply(),
@@ -93,8 +93,8 @@ const kindsField = z
 
 export const pruneDirective = defineDirective({
   type: 'system.prune',
-  summary: 'Delete history that is past its retention, or older than told.',
-  lasting: 'What is deleted cannot be brought back but from a backup.',
+  summary: 'Delete history that is past its retention, or older than an age that you set.',
+  lasting: 'Deleted rows can be restored only from a backup.',
   scope: 'system:rw',
   // A second run deletes only what is left.
   isRepeatable: true,
@@ -106,7 +106,7 @@ export const pruneDirective = defineDirective({
     })
     .refine(({ what, older_than_ms: age }) => age === undefined || what !== undefined, {
       path: ['what'],
-      error: 'must be named when it is not the retention of the configuration that counts',
+      error: 'is required if you set an age instead of the configured retention',
     }),
   sameness: () => 'each',
   target: ({ what = ['*'] }) => what.join(','),
@@ -118,11 +118,11 @@ export const pruneDirective = defineDirective({
       what: kindsField,
       older_than: duration({ minMs: 0, maxMs: limits.delayMsMax })
         .optional()
-        .describe('in place of the retention of the configuration; needs --what'),
+        .describe('minimum age of the rows (default: the configured retention); needs --what'),
     }),
     output: z.object({
       directive_id: directiveIdField,
-      rows: z.record(z.string(), z.int()).describe('how many of each kind were deleted'),
+      rows: z.record(z.string(), z.int()).describe('number of deleted rows of each kind'),
     }),
     errors: ['FORBIDDEN', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
     http: { method: 'POST', path: '/system/prune' },
@@ -167,9 +167,9 @@ async function planPrune(
     const found = await ledger.history.countPrunable({ what, olderThanMs, limit });
     if (found === 0) continue;
     const rows = found === limit ? `At least ${found}` : `${found}`;
-    lines.push(`${rows} of ${what} would be deleted, past ${formatDuration(olderThanMs)}.`);
+    lines.push(`${rows} rows of ${what} older than ${formatDuration(olderThanMs)} will be deleted.`);
   }
-  return lines.length === 0 ? ['Nothing is that old; nothing would change.'] : lines;
+  return lines.length === 0 ? ['No rows are old enough; nothing would change.'] : lines;
 }
 
 /** Deletes everything that is old enough, in small steps, so that other writes never wait long. */
@@ -205,7 +205,7 @@ const resultShape = z.object({
 /** Reloads only the process that got the request: each host has its own files. */
 export const reloadDirective = defineDirective({
   type: 'config.reload',
-  summary: 'Put the changed configuration and plugins in force, while work goes on.',
+  summary: 'Apply the changed configuration and plugins while the service keeps running.',
   scope: 'system:rw',
   ledgers: 'root',
   isImmediate: true,
@@ -229,8 +229,8 @@ export const reloadDirective = defineDirective({
     needs: 'server',
     output: z.object({
       status: z.literal('ok'),
-      generation: z.int().describe('1 from the start of the process, one more with each reload'),
-      config_snapshot_id: z.string().describe('the record of what is in force now'),
+      generation: z.int().describe('1 when the process starts; each reload adds 1'),
+      config_snapshot_id: z.string().describe('the snapshot of the active configuration'),
       reloaded_at: z.string(),
       changes: z.array(z.string()),
       message: z.string(),
@@ -243,7 +243,7 @@ export const reloadDirective = defineDirective({
       const reloaded = resultShape.parse(result);
       const { length } = reloaded.changes;
       const count = length === 1 ? '1 change is' : `${length} changes are`;
-      const message = length === 0 ? 'Nothing has changed.' : `${count} in force.`;
+      const message = length === 0 ? 'Nothing has changed.' : `${count} active.`;
       return { status: 'ok' as const, ...reloaded, message };
     },
     checkPlan(plan) {

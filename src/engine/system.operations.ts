@@ -44,7 +44,7 @@ const processShape = z.object({
 
 export const systemStatus = defineOperation({
   name: 'system.status',
-  summary: 'Show how the system is: processes, queue, plugins and their state, the last jobs.',
+  summary: 'Show the status of the service: processes, queue, plugins and their state, the last jobs.',
   effect: 'read',
   scope: 'system:ro',
   input: z.strictObject({
@@ -62,15 +62,15 @@ export const systemStatus = defineOperation({
     api: z
       .string()
       .nullable()
-      .describe('where its API is reached on its own machine; null where none listens'),
+      .describe('address of its API on its own host; null if none listens'),
     generation: z.object({
-      number: z.int().describe('1 from the start of the process, one more with each reload'),
+      number: z.int().describe('1 when the process starts; each reload adds 1'),
       config_snapshot_id: z.string(),
       loaded_at: z.string(),
       last_reload: z
         .object({ at: z.string(), by: z.string(), refused: z.string().nullable() })
         .nullable()
-        .describe('the last one that was asked for, and why it changed nothing'),
+        .describe('the last requested reload; `refused` is the reason if it changed nothing'),
     }),
     findings: summaryShape,
     queue: queueShape,
@@ -82,20 +82,20 @@ export const systemStatus = defineOperation({
         directives_failed: z.int(),
         directives_cancelled: z.int(),
       })
-      .describe('by this process, since it started'),
+      .describe('counts of this process since it started'),
     plugins: z.object({
       loaded: z.int(),
       unhealthy: z
         .record(z.string(), z.string())
-        .describe('by name, why its setup failed; its jobs wait'),
+        .describe('plugins whose init failed, with the reason; their jobs wait'),
       last_checks: z
         .record(z.string(), z.string())
-        .describe('by name, what the last `plugin health` found'),
+        .describe('plugins with the result of their last `plugin health`'),
       problems: pluginProblemsShape,
       warnings: pluginProblemsShape,
-      views: z.array(pluginStateShape).describe('what they remember, for those with plugin:ro'),
+      views: z.array(pluginStateShape).describe('the state of plugins; empty without the scope plugin:ro'),
     }),
-    last_jobs: z.array(lastJobShape).describe('the newest first, for those with jobs:ro'),
+    last_jobs: z.array(lastJobShape).describe('newest first; empty without the scope jobs:ro'),
     processes: z.array(processShape),
   }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'SERVER_UNREACHABLE'],
@@ -147,7 +147,7 @@ export const systemStatus = defineOperation({
 
 export const systemHealth = defineOperation({
   name: 'system.health',
-  summary: 'Say in short whether the process is ready, for monitors.',
+  summary: 'Report to monitors whether the process is ready.',
   effect: 'read',
   scope: undefined,
   input: z.strictObject({}),
@@ -170,8 +170,8 @@ export const systemHealth = defineOperation({
     status: ({ status }) => (status === 'ok' ? 200 : 503),
     statuses: [200, 503],
   },
-  cli: { absent: '`system status` says the same and more' },
-  mcp: { absent: '`system_status` says the same and more' },
+  cli: { absent: '`system status` shows the same and more' },
+  mcp: { absent: '`system_status` shows the same and more' },
   async run({ engine }) {
     const { state, uptimeMs, plugins } = engine.status();
     const { watched } = figuresOf(engine.ledger);
@@ -192,7 +192,7 @@ export const systemHealth = defineOperation({
 
 export const systemCheck = defineOperation({
   name: 'system.check',
-  summary: 'Look for damage and contradictions in the ledger.',
+  summary: 'Check the database for damage and contradictions.',
   effect: 'read',
   scope: 'system:ro',
   input: z.strictObject({}),

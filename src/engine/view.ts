@@ -74,7 +74,7 @@ function formatFindings(findings: ResultRow): string | null {
 /** Formats a refused reload: one that a signal requested could report it to no caller. */
 function formatRefused({ at, by, refused }: ResultRow): string | null {
   if (typeof refused !== 'string') return null;
-  return `refused, so the earlier configuration is in force: ${refused} (${showCell(by)}, ${showCell(at)})`;
+  return `refused, so the previous configuration stays active: ${refused} (${showCell(by)}, ${showCell(at)})`;
 }
 
 function showView(view: ResultRow): ResultRow {
@@ -93,8 +93,8 @@ function showCounts(counts: ResultRow): string | null {
 
 export function showCheck(output: JsonOutput, printer: Printer): void {
   const problems = listOf(output['problems']);
-  if (problems.length === 0) return printer.line('The ledger is sound.');
-  printer.line(`The ledger has ${problems.length} problems:`);
+  if (problems.length === 0) return printer.line('The database has no problems.');
+  printer.line(`The database has ${problems.length} problems:`);
   for (const problem of problems) printer.line(`  ${showCell(problem)}`);
 }
 
@@ -116,7 +116,7 @@ export function showTransfer({ ledgers, tenants, ...rest }: JsonOutput, printer:
 
 const verdicts: Readonly<Record<Proof['verdict'], string>> = {
   kept: 'Nothing was lost, and nothing was done twice.',
-  broken: 'A promise was broken.',
+  broken: 'A guarantee was broken.',
   untried: 'Nothing is proven: nothing could be started, or nothing was killed.',
 };
 
@@ -132,39 +132,39 @@ export function showProof(output: JsonOutput, printer: Printer): void {
   printer.pairs([
     [
       'killed',
-      `engine ${kills.engine} (${points}), spawner ${kills.spawner}, plugins ${kills.plugin}`,
+      `service ${kills.engine} (${points}), spawner ${kills.spawner}, plugins ${kills.plugin}`,
     ],
     ['within', `${proof.seconds} s, with seed ${proof.seed}`],
-    ['jobs', `${proof.jobs}; attempts begun again: ${proof.repeated}`],
+    ['jobs', `${proof.jobs}; repeated attempts: ${proof.repeated}`],
     ['lost', proof.lost],
     ['done twice', proof.twice],
-    ['came out otherwise', proof.different],
+    ['different outcome', proof.different],
     ['damage', proof.damaged],
-    ['works again after', formatRecovery('the engine', recovery.engine)],
+    ['recovery time', formatRecovery('the service', recovery.engine)],
     ['', formatRecovery('the spawner', recovery.spawner)],
     ['', formatRecovery('a plugin', recovery.plugin)],
-    ['on a copy of', `${ledger.kind}, ${ledger.jobs} jobs and ${ledger.runs} runs that are over`],
+    ['on a copy of', `${ledger.kind}, ${ledger.jobs} finished jobs and ${ledger.runs} finished runs`],
   ]);
   showSection(printer, 'Tried', output['tried'], [
     ['NAME', 'name'],
     ['KIND', 'kind'],
     ['TIMES', 'times'],
     ['JOBS EACH', 'jobs'],
-    ['PAYLOAD OF', 'payload'],
-    ['IN PEACE', 'in_peace'],
+    ['PAYLOAD FROM', 'payload'],
+    ['WITHOUT KILLS', 'in_peace'],
   ]);
   showSection(printer, 'Stand-ins', output['stubbed'], [
     ['COMMAND', 'command'],
-    ['AS STEP', 'step'],
-    ['ANSWERED BY', 'by'],
-    ['OF JOB', 'job_id'],
+    ['STEP', 'step'],
+    ['RESPONSE FROM', 'by'],
+    ['JOB', 'job_id'],
     ['WITHOUT', 'without'],
   ]);
   showSection(printer, 'Not tried', output['untried'], [
     ['WHAT', 'what'],
     ['WHY', 'why'],
   ]);
-  printer.title('Otherwise than configured');
+  printer.title('Differences from the configuration');
   for (const line of proof.changes) printer.line(showCell(line));
 }
 

@@ -248,7 +248,7 @@ describe('bad news is an exit code', () => {
 
   test('system check: problems', async () => {
     const sound = await run(['system', 'check'], { answer: { ok: true, problems: [] } });
-    expect([sound.code, sound.out]).toEqual([0, 'The ledger is sound.\n']);
+    expect([sound.code, sound.out]).toEqual([0, 'The database has no problems.\n']);
     const bad = await run(['system', 'check'], { answer: { ok: false, problems: ['2 lost'] } });
     expect([bad.code, bad.out]).toEqual([1, expect.stringContaining('  2 lost')]);
   });

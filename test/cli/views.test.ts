@@ -63,7 +63,7 @@ test('status: that the last reload was refused, and why', async () => {
   });
   const result = await look(['status'], answer('config.yaml: service.log_level is wrong'));
   expect(result).toContain('config.yaml: service.log_level is wrong (signal:SIGHUP, ');
-  expect(result).toMatch(/^last reload +refused, so the earlier configuration is in force: /m);
+  expect(result).toMatch(/^last reload +refused, so the previous configuration stays active: /m);
   expect(await look(['status'], answer(null))).not.toContain('last reload');
 });
 
@@ -160,11 +160,11 @@ test('system breaker: the states, how they came about, and what closes one', asy
 });
 
 test('system reload: each change on a line of its own', () => {
-  const changes = ['service.timezone: not set → "UTC"', 'The plugin mail has other settings.'];
-  const answer = { status: 'ok', generation: 2, message: '2 changes are in force.', changes };
+  const changes = ['service.timezone: not set → "UTC"', 'The plugin mail has new settings.'];
+  const answer = { status: 'ok', generation: 2, message: '2 changes are active.', changes };
   const out = print('system.reload', { ...answer, directive_id: 'd1' });
   expect(out).toBe(
-    `2 changes are in force.\n  ${changes.join('\n  ')}\nOn record as directive d1.\n`,
+    `2 changes are active.\n  ${changes.join('\n  ')}\nOn record as directive d1.\n`,
   );
 });
 

@@ -88,7 +88,7 @@ describe.each(databases)('a reload on %s', (database) => {
     const answer = await reload(instance);
     expect(answer).toMatchObject({ status: 'failed', errorCode: 'RELOAD_REFUSED' });
     expect(answer.error).toMatch(/config\.yaml:\d+:\d+: service\.max_workers/);
-    expect(answer.plan).toEqual([expect.stringContaining('It would be refused')]);
+    expect(answer.plan).toEqual([expect.stringContaining('The reload will be refused')]);
     const id = await instance.submit('worker');
     await instance.ended(id);
     expect(await place.notes()).toContain(`begin ${id} old`);

@@ -126,15 +126,15 @@ describe.each(databases)('retention on %s', (database) => {
     const params = { what: ['signals'], older_than_ms: 0 };
     const { plan } = await ask(engine, 'system.prune', params, { dryRun: true });
     expect(plan).toEqual([
-      '3 of signals would be deleted, past 0s.',
-      'What is deleted cannot be brought back but from a backup.',
+      '3 rows of signals older than 0s will be deleted.',
+      'Deleted rows can be restored only from a backup.',
     ]);
     expect(await ledger.signals.list({ type: 'order.paid', limit: 9 })).toHaveLength(3);
     const { result } = await ask(engine, 'system.prune', params);
     expect(result).toMatchObject({ rows: { signals: expect.any(Number) } });
     expect(await ledger.signals.list({ type: 'order.paid', limit: 9 })).toEqual([]);
     const idle = await ask(engine, 'system.prune', {}, { dryRun: true });
-    expect(idle.plan).toEqual(['Nothing is that old; nothing would change.']);
+    expect(idle.plan).toEqual(['No rows are old enough; nothing would change.']);
     const unnamed = ask(engine, 'system.prune', { older_than_ms: 0 });
     await expect(unnamed).rejects.toMatchObject({ code: 'INPUT_INVALID' });
   });

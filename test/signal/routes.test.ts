@@ -71,7 +71,7 @@ describe.each(databases)('routes on %s', (database) => {
     expect(records).toContainEqual(
       expect.objectContaining({
         level: 'debug',
-        message: 'no route and no pipeline wants the event',
+        message: 'no route and no pipeline handles the event',
         type: unmatched?.type,
         job_id: parent.id,
       }),
