@@ -96,7 +96,7 @@ export function readCloudEvent(headers: Headers, body: unknown): unknown {
   const type = mediaTypeOf(headers);
   if (type === CLOUDEVENT_TYPE) return body;
   if (type.startsWith('application/cloudevents')) {
-    const message = `CloudEvents are taken as ${CLOUDEVENT_TYPE} or ${CLOUDEVENT_BATCH_TYPE}`;
+    const message = `CloudEvents are accepted as ${CLOUDEVENT_TYPE} or ${CLOUDEVENT_BATCH_TYPE}`;
     throw new DuctileError('MEDIA_TYPE_UNSUPPORTED', message, { place: 'content-type' });
   }
   if (headers[`${PREFIX}specversion`] === undefined) return undefined;
@@ -124,7 +124,7 @@ function decode(name: string, value: string): string {
   try {
     return decodeURIComponent(value);
   } catch {
-    throw refuse(name, 'has a percent sign that encodes nothing');
+    throw refuse(name, 'has an invalid percent encoding');
   }
 }
 

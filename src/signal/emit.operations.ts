@@ -15,28 +15,28 @@ import { listDeniedCommands } from '../access/scopes.ts';
 const subject = z.preprocess(joinSubject, z.string());
 
 const reportInput = z.strictObject({
-  type: z.string().min(1).describe('lowercase words with dots between, such as order.paid'),
-  source: z.string().min(1).describe('who reports it, such as shop; not a plugin'),
-  subject: subject.optional().describe('what it is about: <type>/<id>'),
-  data: z.record(z.string(), z.unknown()).default({}).describe('what happened, without secrets'),
+  type: z.string().min(1).describe('lowercase words separated by dots, such as order.paid'),
+  source: z.string().min(1).describe('the sender, such as shop; not the name of a plugin'),
+  subject: subject.optional().describe('the object that it is about: <type>/<id>'),
+  data: z.record(z.string(), z.unknown()).default({}).describe('details of the event, without secrets'),
   metadata: z
     .record(z.string(), z.unknown())
     .optional()
     .describe('`correlation_id`, `causation_id`, trace ids and the like'),
-  occurred_at: moment().optional().describe('when it happened; now unless told'),
-  dedupe_key: z.string().optional().describe('of one source, such a signal is there once'),
+  occurred_at: moment().optional().describe('when it happened (default: now)'),
+  dedupe_key: z.string().optional().describe('a key that each source can use once; duplicates are ignored'),
   source_event_id: z
     .string()
     .optional()
-    .describe("the source's own id for it; of one source, such a signal is there once"),
+    .describe("the source's own id for it; duplicates of the same source are ignored"),
   rerun: z
     .boolean()
     .default(false)
-    .describe('if it was reported before, it is handled again all the same, as by a replay'),
+    .describe('handle a duplicate again, as a replay does (default: false)'),
   visibility: z
     .enum(['internal', 'admin_only'])
     .default('internal')
-    .describe('`admin_only`: shown to administrators alone'),
+    .describe('`admin_only`: shown only to administrators (default: internal)'),
 });
 
 const errors = [
@@ -55,17 +55,17 @@ const emittedShape = z.object({
   signal_id: z.string(),
   created: z
     .boolean()
-    .describe('false when it had been reported before; then nothing was recorded'),
-  handlers: z.int().describe('how many jobs and runs it started'),
+    .describe('false for a duplicate, which is not recorded again'),
+  handlers: z.int().describe('number of jobs and runs that it started'),
   warning: z
     .string()
     .optional()
-    .describe('nothing here handles it, and the configuration of another live host would'),
+    .describe('set if nothing here handles the signal, but the configuration of another live host does'),
 });
 
 export const emitSignal = defineOperation({
   name: 'signal.emit',
-  summary: 'Report what happened: routes and pipelines that wait for it begin.',
+  summary: 'Report an event as a signal. Matching routes and pipelines start.',
   effect: 'write',
   scope: 'events:rw',
   input: reportInput,
@@ -104,30 +104,30 @@ export const emitSignal = defineOperation({
     const earlier = await findEarlier(context, signal);
     const first =
       earlier === undefined
-        ? `A signal ${signal.type} of ${signal.source} would be recorded; it cannot be taken back.`
-        : `It is signal ${earlier} already; nothing would be recorded.`;
+        ? `A signal ${signal.type} of ${signal.source} will be recorded. This cannot be undone.`
+        : `This is a duplicate of signal ${earlier}; nothing will be recorded.`;
     if (earlier !== undefined && !input.rerun) return [first];
     return [
       first,
-      ...jobs.map(({ plugin, command }) => `A job of ${plugin}.${command} would be queued.`),
-      ...runs.map(({ pipeline }) => `A run of ${pipeline} would begin.`),
+      ...jobs.map(({ plugin, command }) => `A job of ${plugin}.${command} will be queued.`),
+      ...runs.map(({ pipeline }) => `A run of ${pipeline} will start.`),
     ];
   },
 });
 
 export const emitSignals = defineOperation({
   name: 'signal.emit-many',
-  summary: 'Report many things that happened: all of them are recorded, or none.',
+  summary: 'Report many events as signals: all of them are recorded, or none.',
   effect: 'write',
   scope: 'events:rw',
   input: z.strictObject({
-    signals: z.array(reportInput).min(1).max(limits.signalsReportedMax).describe('in their order'),
+    signals: z.array(reportInput).min(1).max(limits.signalsReportedMax).describe('the signals, in order'),
   }),
   nulls: 'absent',
-  output: z.object({ signals: z.array(emittedShape).describe('one for each, in their order') }),
+  output: z.object({ signals: z.array(emittedShape).describe('the results, in the order of the signals') }),
   errors,
   http: { method: 'POST', path: '/signals/batch', acceptsCloudEvents: 'many' },
-  cli: { absent: 'a person reports one thing; programs post many' },
+  cli: { absent: 'a person reports one event; programs post many' },
   async run(context, { signals: reports }) {
     const { signals } = context.engine;
     const submissions = reports.map((report) => toOneOfMany(context, report));
@@ -153,8 +153,8 @@ export const emitSignals = defineOperation({
     const jobs = emissions.reduce((sum, one) => sum + one.jobs.length, 0);
     const runs = emissions.reduce((sum, one) => sum + one.runs.length, 0);
     return [
-      `${emissions.length} signals would be recorded, but for those that are there already.`,
-      `Up to ${jobs} jobs would be queued and ${runs} runs would begin.`,
+      `Up to ${emissions.length} signals will be recorded. Duplicates are ignored.`,
+      `Up to ${jobs} jobs will be queued and up to ${runs} runs will start.`,
     ];
   },
 });
@@ -193,7 +193,7 @@ async function refuseWebhookName(
   if (!isEndpoint && (await webhookIntake.store.find(id)) === undefined) return;
   throw new DuctileError('INPUT_INVALID', `source is ${source}, the name of a webhook`, {
     place: 'source',
-    hint: 'Name the sender otherwise: only what is delivered to the webhook is from it.',
+    hint: 'Use another source. Only deliveries to the webhook may have its name.',
   });
 }
 

@@ -141,7 +141,7 @@ function refusePluginName(source: string, { plugins }: Catalog): void {
   if (!plugins.has(senderOf(source))) return;
   throw new DuctileError('INPUT_INVALID', `source is ${source}, the name of a plugin`, {
     place: 'source',
-    hint: 'Name the sender otherwise: only the plugin itself speaks under its name.',
+    hint: 'Use another source. Only the plugin itself may use its name.',
   });
 }
 
@@ -182,7 +182,7 @@ export async function warnUnhandled(
   const hosts = [...new Set(others.map(({ host }) => host))].join(', ');
   return (
     `nothing on this host handles ${type}, but the configuration of ${hosts} does; ` +
-    'give all hosts the same routes and pipelines, then `ductile signal replay` it'
+    'give all hosts the same routes and pipelines, then run `ductile signal replay`'
   );
 }
 

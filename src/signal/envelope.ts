@@ -70,7 +70,7 @@ function checkSource(source: string): void {
     throw refuse('source', 'must not be blank');
   }
   if (source === RUNTIME_SOURCE || source.startsWith(pluginSource(''))) {
-    throw refuse('source', `must not be ${RUNTIME_SOURCE} or a plugin's`);
+    throw refuse('source', `must not be ${RUNTIME_SOURCE} or the source of a plugin`);
   }
 }
 
@@ -110,7 +110,7 @@ function encode(value: JsonObject, field: string, bytesMax: number): string {
 function refuseSecret(value: Json, field: string): void {
   const found = findSecret(value, field);
   if (found === undefined) return;
-  throw new DuctileError('INPUT_INVALID', `${found.path} ${found.rule}; signals hold no secrets`, {
+  throw new DuctileError('INPUT_INVALID', `${found.path} ${found.rule}; signals must not hold secrets`, {
     place: found.path,
     hint: 'Remove it, or use a reference instead, such as the id of a credential.',
   });

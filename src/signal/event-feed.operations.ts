@@ -20,15 +20,15 @@ import { canSeeHidden, unmaskedLedger } from '../operation/visibility.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 
 const eventShape = feedEventShape.extend({
-  cursor: z.string().describe('go on after this event with it'),
-  count: z.int().optional().describe('with `fold`: how many there were'),
+  cursor: z.string().describe('the cursor to continue after this event'),
+  count: z.int().optional().describe('with `fold`: number of events of this type'),
 });
 
 type Event = z.output<typeof eventShape>;
 
 const typePattern = z
   .string()
-  .regex(/^[\w.:/-]{1,255}\*?$/, 'must be a type such as order.paid, or its beginning with a *');
+  .regex(/^[\w.:/-]{1,255}\*?$/, 'must be a type such as order.paid, or a prefix with a *');
 
 export const tailSignals = defineOperation({
   name: 'signal.tail',
@@ -41,16 +41,16 @@ export const tailSignals = defineOperation({
       .string()
       .max(200)
       .optional()
-      .describe('a cursor; `start` is the oldest event, and without one only new events are shown'),
+      .describe('the cursor to continue after; `start` is the oldest event (default: only new events)'),
     type: z
       .array(typePattern)
       .min(1)
       .optional()
-      .describe('only these types; `job.*` are all that begin so'),
+      .describe('only these types; `job.*` matches every type that starts with `job.`'),
     fold: z
       .boolean()
       .default(false)
-      .describe('of each type only the latest, with how many there were; once in a second'),
+      .describe('show only the latest event of each type, with a count, once per second'),
     message: z
       .boolean()
       .default(false)
@@ -62,14 +62,14 @@ export const tailSignals = defineOperation({
       .min(1)
       .max(limits.eventPageRows)
       .default(limits.eventPageRows)
-      .describe('how many rows of each kind are looked at'),
+      .describe(`maximum number of rows of each kind to read (default: ${limits.eventPageRows})`),
   }),
   output: z.object({
     events: z.array(eventShape),
-    cursor: z.string().describe('go on with it'),
-    more: z.boolean().describe('there is more to be had at once'),
-    pending: z.boolean().describe('what comes next is being written; look again soon'),
-    reset: z.boolean().describe('the cursor was of a ledger that is no more; this is a new begin'),
+    cursor: z.string().describe('the cursor to continue with'),
+    more: z.boolean().describe('true if more events are available now'),
+    pending: z.boolean().describe('true if the next events are being written; ask again soon'),
+    reset: z.boolean().describe('true if the database was restored since; the feed starts with new events'),
   }),
   errors: ['BUSY', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'STREAMS_SPENT'],
   http: { method: 'GET', path: '/events', isStream: true },

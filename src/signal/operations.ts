@@ -21,7 +21,7 @@ export const signalIdField = z
   .string()
   .toLowerCase()
   .regex(/^[0-9a-f-]{4,36}$/, 'must be the id of a signal, or at least its first 4 characters')
-  .describe('the id of a signal, or its beginning when that fits only one recent signal');
+  .describe('the id of a signal, or a prefix that matches only one recent signal');
 
 export const listSignalsOperation = defineOperation({
   name: 'signal.list',
@@ -38,13 +38,13 @@ export const listSignalsOperation = defineOperation({
     correlation_id: nonBlankText().optional().describe('only signals of this chain'),
     from: moment().optional().describe('only signals of this time or later'),
     to: moment().optional().describe('only signals from before this time'),
-    order: z.enum(['newest', 'oldest']).default('newest').describe('which come first'),
+    order: z.enum(['newest', 'oldest']).default('newest').describe('which signals come first (default: newest)'),
     limit: limitField,
     cursor: cursorField.optional(),
   }),
   output: z.object({
     signals: z.array(signalShape),
-    next_cursor: z.string().nullable().describe('of the next page; null at the end'),
+    next_cursor: z.string().nullable().describe('the cursor of the next page; null at the end'),
   }),
   errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/signals' },
@@ -89,15 +89,15 @@ export const listSignalsOperation = defineOperation({
 
 export const showSignalOperation = defineOperation({
   name: 'signal.show',
-  summary: 'Show one signal, and what it caused.',
+  summary: 'Show a signal, and the jobs, runs and signals that it caused.',
   effect: 'read',
   needs: 'ledger',
   scope: 'events:ro',
   input: z.strictObject({ id: signalIdField }),
   output: signalShape.extend({
-    jobs: z.array(jobShape).describe('that it caused, replays included'),
-    runs: z.array(runShape).describe('that it started'),
-    signals: z.array(signalShape).describe('that came of it next'),
+    jobs: z.array(jobShape).describe('the jobs that it caused, including replays'),
+    runs: z.array(runShape).describe('the runs that it started'),
+    signals: z.array(signalShape).describe('the signals that it caused directly'),
   }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'SIGNAL_NOT_FOUND'],
   http: { method: 'GET', path: '/signals/:id', returnsCloudEvent: true },

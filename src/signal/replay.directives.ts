@@ -24,8 +24,8 @@ import { findStartingWebhook, senderOf, WEBHOOK_SOURCE, type SignalGroup } from 
 
 export const replaySignalsDirective = defineDirective({
   type: REPLAY,
-  summary: 'Let signals be handled once more, by what the configuration says now.',
-  lasting: 'What the handlers do cannot be undone; jobs that have not started can be cancelled.',
+  summary: 'Replay signals through the current routes and pipelines.',
+  lasting: 'The effects of the handlers cannot be undone. Jobs that have not started can be cancelled.',
   // A replay repeats work, even for signals that only administrators may see.
   scope: 'system:rw',
   params: replayParams,
@@ -51,13 +51,13 @@ export const replaySignalsDirective = defineDirective({
     const isCut = choice.signal_id === undefined && found === limit;
     return [
       ...(choice.resume === undefined ? [] : [planResumed(choice.resume)]),
-      `${counted(found, 'signal')} would be handled again.`,
+      `${counted(found, 'signal')} will be replayed.`,
       ...planHandlers(groups, choice, generation),
       ...(groups.some((group) => findStartingWebhook(group) !== undefined) ? [OF_WEBHOOKS] : []),
-      ...(isCut ? ['These are the oldest, as many as the limit allows; more may fit.'] : []),
+      ...(isCut ? ['These are the oldest ones, up to the limit. More signals may match.'] : []),
       force
-        ? 'What this starts has new idempotency keys: whatever the handlers did, they do again.'
-        : 'What a handler has done well for a signal, or is about to do, is left out.',
+        ? 'The new work has new idempotency keys, so handlers will repeat what they did before.'
+        : 'Handlers that already succeeded or are in progress will be skipped.',
     ];
   },
   execute: replaySignals,
@@ -72,30 +72,30 @@ export const replaySignalsDirective = defineDirective({
       resume: nonBlankText()
         .optional()
         .describe(
-          'the id of a failed replay or its beginning; it is continued after its last step',
+          'the id of a failed replay, or a prefix; the replay continues after its last step',
         ),
       handler: nonBlankText()
         .optional()
-        .describe('only by this: a plugin, <plugin>.<command> or pipeline:<name>; all unless told'),
+        .describe('only this handler: a plugin, <plugin>.<command> or pipeline:<name> (default: all)'),
       force: z
         .boolean()
         .default(false)
-        .describe('also by what handled them well before, or does so now'),
+        .describe('include handlers that already succeeded or are in progress (default: false)'),
       limit: z
         .int()
         .min(1)
         .max(limits.bulkJobsMax)
         .default(limits.bulkJobsDefault)
-        .describe(`how many signals at most (${limits.bulkJobsDefault} unless told)`),
+        .describe(`maximum number of signals (default: ${limits.bulkJobsDefault})`),
     }),
     output: z.object({
       directive_id: directiveIdField,
-      signals: z.int().describe('how many were found'),
-      jobs: z.int().describe('new jobs'),
-      runs: z.int().describe('new runs'),
-      skipped: z.int().describe('jobs and runs left out: the like was done well or is under way'),
-      unhandled: z.int().describe('signals that nothing handles now'),
-      unopened: z.int().describe('signals left out: what was masked in them cannot be opened'),
+      signals: z.int().describe('number of signals found'),
+      jobs: z.int().describe('number of new jobs'),
+      runs: z.int().describe('number of new runs'),
+      skipped: z.int().describe('number of jobs and runs skipped: the work already succeeded or is in progress'),
+      unhandled: z.int().describe('number of signals that nothing handles now'),
+      unopened: z.int().describe('number of signals skipped: their masked data cannot be decrypted'),
     }),
     errors: [
       'CREDENTIAL_KEY_INVALID',
@@ -151,14 +151,14 @@ async function resolveResumed(choice: ReplayChoice, ledger: Ledger): Promise<Rep
   const refuse = (message: string, hint: string): DuctileError =>
     new DuctileError('INPUT_INVALID', message, { place: 'params.resume', hint });
   if ([one, type, source, from, to, handler].some((part) => part !== undefined)) {
-    throw refuse('resume takes no filter', 'The replay that it continues has one.');
+    throw refuse('resume does not accept a filter', 'The filter of the failed replay applies.');
   }
   const failed = await ledger.directives.find(id);
   if (failed === undefined) {
     throw new DuctileError('DIRECTIVE_NOT_FOUND', `there is no directive ${id}`, { place: id });
   }
   if (failed.type !== REPLAY || failed.status !== 'failed') {
-    const message = `directive ${id} is a ${failed.type} that is ${failed.status}`;
+    const message = `directive ${id} is a ${failed.type} with the status ${failed.status}`;
     throw refuse(message, 'Only a replay that failed can be resumed.');
   }
   const target = `${nounOf(REPLAY)}:${resumeTarget(id)}`;
@@ -171,7 +171,7 @@ async function resolveResumed(choice: ReplayChoice, ledger: Ledger): Promise<Rep
 }
 
 const OF_WEBHOOKS =
-  'What webhooks start themselves is not among it: `ductile webhook replay` does that again.';
+  'Work that webhooks start themselves is not repeated; `ductile webhook replay` does that.';
 
 function refuseUnknown({ handler }: ReplayChoice, { routes, pipelines }: Generation): void {
   if (handler === undefined) return;
@@ -180,7 +180,7 @@ function refuseUnknown({ handler }: ReplayChoice, { routes, pipelines }: Generat
     ...pipelines.map(({ name }) => `${PIPELINE}${name}`),
   ];
   if (known.includes(handler) || routes.some((route) => isHandler(handler, route))) return;
-  throw new DuctileError('INPUT_INVALID', `nothing that handles signals is called ${handler}`, {
+  throw new DuctileError('INPUT_INVALID', `there is no handler ${handler}`, {
     place: 'handler',
     hint: suggest(handler, known, 'handlers'),
   });
@@ -211,13 +211,13 @@ function planHandlers(
     }
   }
   if (jobs.size + runs.size === 0)
-    return ['Nothing handles them now, so nothing would be started.'];
+    return ['Nothing handles these signals now, so nothing will start.'];
   const most = force ? '' : 'Up to ';
   return [
     ...[...jobs].map(
-      ([name, count]) => `${most}${counted(count, 'job')} of ${name} would be queued.`,
+      ([name, count]) => `${most}${counted(count, 'job')} of ${name} will be queued.`,
     ),
-    ...[...runs].map(([name, count]) => `Up to ${counted(count, 'run')} of ${name} would begin.`),
+    ...[...runs].map(([name, count]) => `Up to ${counted(count, 'run')} of ${name} will start.`),
   ];
 }
 

@@ -70,7 +70,7 @@ export async function replaySignals(
     const load = { jobs: step.jobs.length + step.runs.length, signals: 0 };
     const done = await quota.within(load, () => ledger.signals.replay(step));
     // Another process has taken over the directive, because this process seemed dead.
-    if (done === undefined) throw new DuctileError('STOPPING', 'another process goes on with it');
+    if (done === undefined) throw new DuctileError('STOPPING', 'another process continues the replay');
     commits.publish(done.events);
     progress = done.progress;
   }
@@ -151,7 +151,7 @@ function openOne(
 }
 
 function unsealed(id: string): DuctileError {
-  const message = `signal ${id} was masked, and what it said was not sealed`;
+  const message = `signal ${id} was masked, and its original data was not stored`;
   return new DuctileError('SIGNAL_MASKED', message, { place: id });
 }
 

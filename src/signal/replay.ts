@@ -15,7 +15,7 @@ const fields = {
 /** The signals to replay: one by its id, or all that match a filter. */
 export const replayParams = z
   .strictObject({
-    signal_id: z.string().min(1).optional().describe('one signal by its id'),
+    signal_id: z.string().min(1).optional().describe('the id of a single signal'),
     ...fields,
     resume: z
       .string()
@@ -31,7 +31,7 @@ export const replayParams = z
     force: z
       .boolean()
       .default(false)
-      .describe('also by what handled them well before, or does so now'),
+      .describe('include handlers that already succeeded or are in progress (default: false)'),
     limit: z.int().min(1).max(limits.bulkJobsMax).default(limits.bulkJobsDefault),
   })
   .refine(isOneOrFiltered, {

@@ -147,9 +147,9 @@ export function findNameFault(name: string): string | undefined {
   if (name.length > limits.eventTypeBytesMax) {
     return `is longer than ${limits.eventTypeBytesMax} characters`;
   }
-  if (!NAME.test(name)) return 'must be lowercase words with dots between, such as order.paid';
+  if (!NAME.test(name)) return 'must be lowercase words separated by dots, such as order.paid';
   const version = name.split('.').find((word) => VERSION.test(word));
-  return version === undefined ? undefined : `has the version ${version} in it, which is for data`;
+  return version === undefined ? undefined : `contains the version ${version}; put versions into the data`;
 }
 
 const NAME = /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)+$/;

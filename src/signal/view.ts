@@ -19,17 +19,17 @@ function showEmitted({ signal_id: id, created }: JsonOutput, printer: Printer): 
 function showReplay(output: JsonOutput, printer: Printer): void {
   const { signals, jobs, runs, skipped, unhandled, unopened } = output;
   if (signals === 0) return printer.line('There are no such signals; nothing was started.');
-  printer.line(`signals handled again: ${showCell(signals)}`);
+  printer.line(`signals replayed: ${showCell(signals)}`);
   printer.line(`jobs started: ${showCell(jobs)}, runs started: ${showCell(runs)}`);
   if (skipped !== 0) {
     printer.line(
-      `left out, done well before or under way: ${showCell(skipped)} (--force does them)`,
+      `skipped, already succeeded or in progress: ${showCell(skipped)} (--force repeats them)`,
     );
   }
   if (unopened !== 0) {
-    printer.line(`left out, what was masked in them cannot be opened: ${showCell(unopened)}`);
+    printer.line(`skipped, masked data cannot be decrypted: ${showCell(unopened)}`);
   }
-  if (unhandled !== 0) printer.line(`${showCell(unhandled)} of them are handled by nothing now.`);
+  if (unhandled !== 0) printer.line(`Nothing handles ${showCell(unhandled)} of them now.`);
   printer.line(`On record as directive ${showCell(output['directive_id'])}.`);
 }
 

@@ -81,7 +81,7 @@ describe('a signal', () => {
     const keyed = of(type, { dedupe_key: type });
     await emit(keyed);
     const plan = await emit({ ...keyed, rerun: true, dry_run: true });
-    expect(plan.body['plan']).toEqual([expect.stringContaining('nothing would be recorded')]);
+    expect(plan.body['plan']).toEqual([expect.stringContaining('nothing will be recorded')]);
     const again = await emit({ ...keyed, rerun: true });
     expect(again).toMatchObject({ status: 200, body: { created: false } });
     expect(await listed(type)).toHaveLength(1);

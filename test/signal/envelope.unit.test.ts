@@ -78,7 +78,7 @@ describe('a report', () => {
       thrown = error;
     }
     expect(thrown).toMatchObject({ code: 'INPUT_INVALID', place });
-    expect(String(thrown)).toContain('signals hold no secrets');
+    expect(String(thrown)).toContain('signals must not hold secrets');
     expect(String(thrown)).not.toMatch(/glpat|hunter2|BEGIN/);
   });
 

@@ -199,14 +199,14 @@ test('a dry run says what would follow', async () => {
   expect((await post(api, { ...paid, dry_run: true })).body).toEqual({
     dry_run: true,
     plan: [
-      'A signal order.paid of shop would be recorded; it cannot be taken back.',
-      'A run of care would begin.',
+      'A signal order.paid of shop will be recorded. This cannot be undone.',
+      'A run of care will start.',
     ],
   });
   const keyed = { ...paid, source_event_id: 'e' };
   const id = String((await post(api, keyed)).body['signal_id']);
   expect((await post(api, { ...keyed, dry_run: true })).body['plan']).toEqual([
-    `It is signal ${id} already; nothing would be recorded.`,
+    `This is a duplicate of signal ${id}; nothing will be recorded.`,
   ]);
 });
 

@@ -159,11 +159,11 @@ describe.each(databases)('a replay on %s', (database) => {
     const before = await ledger.jobs.list({ limit: 99 });
     const { plan } = await ask(engine, 'signal.replay', { source: 'shop' }, { dryRun: true });
     expect(plan).toEqual([
-      '3 signals would be handled again.',
-      'Up to 3 jobs of mail.handle would be queued.',
-      'Up to 3 runs of thanks would begin.',
-      'What a handler has done well for a signal, or is about to do, is left out.',
-      'What the handlers do cannot be undone; jobs that have not started can be cancelled.',
+      '3 signals will be replayed.',
+      'Up to 3 jobs of mail.handle will be queued.',
+      'Up to 3 runs of thanks will start.',
+      'Handlers that already succeeded or are in progress will be skipped.',
+      'The effects of the handlers cannot be undone. Jobs that have not started can be cancelled.',
     ]);
     expect(await ledger.jobs.list({ limit: 99 })).toEqual(before);
   });

@@ -90,6 +90,6 @@ test('a replay of its signal explains how to replay the webhook itself', async (
   const body = JSON.stringify({ source: 'webhook:gl', dry_run: true });
   const { plan } = (await at.api.ask('/signals/replay', { body })).body;
   expect(plan).toContain(
-    'What webhooks start themselves is not among it: `ductile webhook replay` does that again.',
+    'Work that webhooks start themselves is not repeated; `ductile webhook replay` does that.',
   );
 });
