@@ -78,7 +78,7 @@ async function writeCheckedCopy(
   write: (draft: string) => Promise<void>,
 ): Promise<void> {
   if (existsSync(target)) {
-    throw new DuctileError('BACKUP_INVALID', 'the target exists already', {
+    throw new DuctileError('BACKUP_INVALID', 'the target already exists', {
       place: target,
       hint: 'Name a file that does not exist yet.',
     });
@@ -135,7 +135,7 @@ async function checkCopy(path: string): Promise<void> {
   }
   const problems = await readInThread(path, (reading) => collectProblems(reading, checkSqliteFile));
   if (problems.length === 0) return;
-  throw new DuctileError('BACKUP_INVALID', `the copy is not sound: ${problems.join('; ')}`);
+  throw new DuctileError('BACKUP_INVALID', `the copy is damaged: ${problems.join('; ')}`);
 }
 
 /**

@@ -129,13 +129,13 @@ function runningInvariants(d: Dialect): readonly Invariant[] {
         and (claim_token is null or claimed_by is null or claim_expires_at is null)`,
     ],
     [
-      'keys that run twice at once',
+      'dedupe keys with several running jobs',
       `select count(*) as n from (select 1 as one from ${jobs}
         where status = 'running' and dedupe_key is not null
         group by dedupe_key, plugin, command having count(*) > 1) twice`,
     ],
     [
-      'dependency keys that run twice at once',
+      'dependency keys with several running jobs',
       `select count(*) as n from (select 1 as one from ${jobs}
         where status = 'running' and dependency_key is not null
         group by dependency_key having count(*) > 1) twice`,
@@ -163,7 +163,7 @@ function jobInvariants(d: Dialect): readonly Invariant[] {
           select 1 from ${log} l where l.id = ${writeAttemptId('j.id', 'j.attempt')} and l.status = 'succeeded')`,
     ],
     [
-      'keys held by no open job',
+      'dedupe keys held by no open job',
       `select count(*) as n from ${d.table('job_dedupe')} k where k.blocks_until is null
         and not exists (select 1 from ${jobs} j where j.id = k.job_id and j.completed_at is null)`,
     ],
@@ -188,17 +188,17 @@ function directiveInvariants(d: Dialect): readonly Invariant[] {
   const jobs = d.table('job_queue');
   return [
     [
-      'directives whose end and error contradict each other',
+      'directives whose status and error contradict each other',
       `select count(*) as n from ${d.table('directives')}
         where (status = 'failed') <> (error_message is not null)`,
     ],
     [
-      'directives that began although they wait for approval',
+      'directives that started although they wait for approval',
       `select count(*) as n from ${d.table('directives')}
         where awaiting_approval <> 0 and (attempt > 0 or status not in ('requested', 'cancelled'))`,
     ],
     [
-      'jobs that are retried twice at once',
+      'jobs with several open retries',
       `select count(*) as n from (select retry_of from ${jobs} where retry_of is not null
         and completed_at is null group by retry_of having count(*) > 1) twice`,
     ],
@@ -208,7 +208,7 @@ function directiveInvariants(d: Dialect): readonly Invariant[] {
         where r.retry_of is not null and j.completed_at is null`,
     ],
     [
-      'keys with half an answer',
+      'idempotency keys with an incomplete response',
       `select count(*) as n from ${d.table('idempotency_keys')}
         where (status is null) <> (answer is null)`,
     ],
@@ -227,17 +227,17 @@ function installationInvariants(d: Dialect): readonly Invariant[] {
           'uninstalled') = 'uninstalled'`,
     ],
     [
-      'webhooks that an installation has brought, and that are not there',
+      'missing webhooks of installations',
       `select count(*) as n from ${provisions} p where p.removed_at is null and p.kind = 'webhook'
         and (select count(*) from ${d.table('webhooks')} w where w.id = p.name) = 0`,
     ],
     [
-      'installations whose state and error contradict each other',
+      'installations whose status and error contradict each other',
       `select count(*) as n from ${installations}
         where (status = 'failed') <> (last_error is not null)`,
     ],
     [
-      'installations that say that they provide something, and own nothing',
+      'installations that should provide something but own nothing',
       `select count(*) as n from ${installations} i where i.status <> 'uninstalled'
         and i.provisioned not in (${nothingProvided}) and (select count(*) from ${provisions} p
           where p.installation_id = i.id and p.removed_at is null) = 0`,
@@ -264,7 +264,7 @@ function runInvariants(d: Dialect): readonly Invariant[] {
         select 1 from ${d.table('job_queue')} j where j.id = b.job_id and j.completed_at is null)`,
     ],
     [
-      'blocks that count other branches than they have',
+      'blocks with a wrong count of branches',
       `select count(*) as n from ${branches} b where b.block is not null and b.completed_at is null
         and (select r.completed_at from ${runs} r where r.id = b.run_id) is null
         and coalesce(b.outcome, '') not like '{"kind":"failing"%'
@@ -285,12 +285,12 @@ function runInvariants(d: Dialect): readonly Invariant[] {
         and not exists (select 1 from ${branches} s where s.id = b.run_id and ${isCancelling('s')})`,
     ],
     [
-      'runs under way without an open branch',
+      'running runs without an open branch',
       `select count(*) as n from ${runs} r where r.completed_at is null and r.status = 'running'
         and not exists (select 1 from ${branches} b where b.id = r.id and b.completed_at is null)`,
     ],
     [
-      'branches to be moved on that nobody would find',
+      'advancing branches without a due time',
       `select count(*) as n from ${branches} where status = 'advancing' and due_at is null`,
     ],
   ];

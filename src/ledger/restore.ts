@@ -49,9 +49,9 @@ export async function restoreLedger(
 export async function planRestore(from: string, location: LedgerLocation): Promise<string[]> {
   await checkBackup(from);
   return [
-    `${from} is sound: ${describeBackup(from)}.`,
+    `${from} is valid: ${describeBackup(from)}.`,
     await describeTarget(location),
-    'It would be paused until `ductile system resume`.',
+    'The service will be paused until you run `ductile system resume`.',
   ];
 }
 
@@ -65,7 +65,7 @@ function describeBackup(path: string): string {
       )
       .get() as Row;
     if (row['latest'] === null) return 'it has no jobs';
-    return `it has ${int(row, 'jobs')} jobs, ${int(row, 'open')} of them open, the latest of ${text(row, 'latest')}`;
+    return `it has ${int(row, 'jobs')} jobs, ${int(row, 'open')} of them open, the latest from ${text(row, 'latest')}`;
   } finally {
     db.close();
   }
@@ -73,9 +73,9 @@ function describeBackup(path: string): string {
 
 async function describeTarget(location: LedgerLocation): Promise<string> {
   if (location.kind === 'sqlite') {
-    if (!existsSync(location.path)) return `It would be written to ${location.path}.`;
+    if (!existsSync(location.path)) return `It will be written to ${location.path}.`;
     requireLedgerFile(location.path);
-    return `It would take the place of ${location.path}, which would be kept beside it.`;
+    return `It will replace ${location.path}. The old file will be kept beside it.`;
   }
   if (!(await isRestoreUnfinished(location))) {
     const store = openPostgres(location.url, location.schema);
@@ -85,7 +85,7 @@ async function describeTarget(location: LedgerLocation): Promise<string> {
       await store.close();
     }
   }
-  return `It would be written into the schema ${location.schema}.`;
+  return `It will be written into the schema ${location.schema}.`;
 }
 
 async function checkBackup(path: string): Promise<void> {
@@ -96,7 +96,7 @@ async function checkBackup(path: string): Promise<void> {
   let db: DatabaseSync | undefined;
   try {
     db = new DatabaseSync(path, { readOnly: true });
-    if (pragma(db, 'application_id') !== APPLICATION_ID) throw new Error('it is not a ledger');
+    if (pragma(db, 'application_id') !== APPLICATION_ID) throw new Error('it is not a Ductile database');
     requireKnownSchema(Number(pragma(db, 'user_version')));
     const problems = await readInThread(path, (reading) =>
       collectProblems(reading, checkSqliteFile),
@@ -104,7 +104,7 @@ async function checkBackup(path: string): Promise<void> {
     if (problems.length > 0) throw new Error(problems.join('; '));
   } catch (error) {
     if (error instanceof DuctileError) throw error;
-    throw new DuctileError('BACKUP_INVALID', `not a sound backup: ${messageOf(error)}`, {
+    throw new DuctileError('BACKUP_INVALID', `not a valid backup: ${messageOf(error)}`, {
       place: path,
       hint: 'Choose another backup.',
       cause: error,
@@ -168,7 +168,7 @@ async function restoreSqlite(from: string, path: string): Promise<RestoreResult>
     if (error instanceof DuctileError) throw error;
     throw new DuctileError('BACKUP_INVALID', `the restore failed: ${messageOf(error)}`, {
       place: draft,
-      hint: 'The ledger is as it was. Make room for a copy of the backup beside it, then try again.',
+      hint: 'The database is unchanged. Free disk space for a copy of the backup beside it, then retry.',
       cause: error,
     });
   }

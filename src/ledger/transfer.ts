@@ -117,7 +117,7 @@ export async function planImport(directory: string, location: RootLocation): Pro
   for (const copy of ledgers) await requireUnused(copy, directory, location);
   return ledgers.map((copy) => {
     const rows = Object.values(copy.tables).reduce((sum, table) => sum + table.rows, 0);
-    return `${copy.tenant ?? 'The root ledger'} would be put in its place, with ${rows} rows.`;
+    return `${copy.tenant ?? 'The root ledger'} will be imported with ${rows} rows.`;
   });
 }
 
@@ -139,7 +139,7 @@ function claimDirectory(directory: string): void {
     makeDirectories(directory);
     if (readdirSync(directory).length === 0) return;
   } catch (error) {
-    throw new DuctileError('BACKUP_INVALID', `it cannot be written to: ${messageOf(error)}`, {
+    throw new DuctileError('BACKUP_INVALID', `the directory cannot be written to: ${messageOf(error)}`, {
       place: directory,
     });
   }
@@ -156,7 +156,7 @@ async function checkExport(directory: string): Promise<Manifest> {
     const path = join(directory, file);
     const found = await hashFile(path).catch((error: unknown) => messageOf(error));
     if (found === sha256) continue;
-    throw new DuctileError('BACKUP_INVALID', 'it is not the file that was exported', {
+    throw new DuctileError('BACKUP_INVALID', 'the file is not the one that was exported', {
       place: path,
       hint: 'Copy the whole directory again, or export again.',
     });
@@ -169,7 +169,7 @@ function readManifest(directory: string): Manifest {
   try {
     return manifestSchema.parse(parseJson(readFileSync(path, 'utf8')));
   } catch (error) {
-    throw new DuctileError('BACKUP_INVALID', `there is no sound export: ${messageOf(error)}`, {
+    throw new DuctileError('BACKUP_INVALID', `not a valid export: ${messageOf(error)}`, {
       place: path,
       hint: 'Name a directory that `ductile system export` wrote.',
     });
@@ -216,7 +216,7 @@ async function requireUnused(
     await own.close();
   }
   const name = location.kind === 'sqlite' ? location.path : location.schema;
-  throw new DuctileError('BACKUP_INVALID', 'there is a ledger already', {
+  throw new DuctileError('BACKUP_INVALID', 'a ledger already exists here', {
     place: name,
     hint: 'Import into a new state.path or schema.',
   });
@@ -240,7 +240,7 @@ function requireEqual({ tenant, tables }: LedgerCopy, found: TableDigests): void
   for (const [table, expected] of Object.entries(tables)) {
     const { rows, hash } = now[table] ?? { rows: 0, hash: '' };
     if (rows === expected.rows && hash === expected.hash) continue;
-    const message = `${table} of ${tenant ?? 'the root ledger'} is not the same after the import`;
+    const message = `the table ${table} of ${tenant ?? 'the root ledger'} differs after the import`;
     throw new DuctileError('BACKUP_INVALID', message, { details: { expected, rows, hash } });
   }
 }

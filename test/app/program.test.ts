@@ -115,7 +115,7 @@ describe.each(Object.entries(states))('a server on %s', (_, stateOf) => {
     answer(await ductile(directory, 'system', 'backup', '--to', copy, '--json'));
     const again = await ductile(directory, 'system', 'backup', '--to', copy);
     expect(again.code).toBe(1);
-    expect(again.stderr).toContain('exists already');
+    expect(again.stderr).toContain('already exists');
     expect(await server.stop()).toEqual({ code: 0, signal: null });
 
     const restored = await makeConfig(await stateOf());
@@ -153,7 +153,7 @@ describe.each(Object.entries(states))('a server on %s', (_, stateOf) => {
     expect(refused.code).toBe(1);
     expect(JSON.parse(refused.stderr)).toMatchObject({ code: 'INSTANCE_LOCKED' });
     const planned = await ductile(directory, 'system', 'restore', '--from', copy, '--dry-run');
-    expect(planned.stdout).toMatch(/is sound: it has 2 jobs, 0 of them open[^]*(holds|works with)/);
+    expect(planned.stdout).toMatch(/is valid: it has 2 jobs, 0 of them open[^]*(holds|works with)/);
     const missing = await ductile(directory, 'system', 'restore', '--from', 'none', '--dry-run');
     expect(missing.stderr).toContain('there is no such file');
 

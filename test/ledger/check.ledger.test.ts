@@ -76,8 +76,8 @@ describe.each(databases)('checking a ledger on %s', (kind) => {
     await own('silent', 'd', 'null');
     expect(await ledger.check()).toEqual([
       '2 provisions of packages that are not installed',
-      '1 installations whose state and error contradict each other',
-      '1 installations that say that they provide something, and own nothing',
+      '1 installations whose status and error contradict each other',
+      '1 installations that should provide something but own nothing',
     ]);
     await sql('delete from package_installations');
     await sql('delete from installation_provisions');

@@ -63,10 +63,10 @@ export async function openPostgresStorage(
 /** Throws if a restore into this schema was interrupted: a part of the record must not be used. */
 async function requireFinishedRestore(tx: Transaction, schema: string): Promise<void> {
   if ((await readMeta(tx, 'restoring')) === undefined) return;
-  const message = `putting a backup into the schema ${schema} was interrupted`;
+  const message = `restoring a backup into the schema ${schema} was interrupted`;
   throw new DuctileError('BACKUP_INVALID', message, {
     place: 'state.url',
-    hint: 'Import or restore it again: what is there of it is replaced.',
+    hint: 'Import or restore it again. The partial data will be replaced.',
   });
 }
 

@@ -60,7 +60,7 @@ export function makePipeline(client: pg.ClientBase): QueryPipeline {
   };
 
   const enqueue = (text: string, values: readonly Value[]): Promise<StatementResult> => {
-    if (committed) throw new Error('the transaction was asked for more after its end');
+    if (committed) throw new Error('a statement was sent after the end of its transaction');
     const result = new Promise<StatementResult>((resolve, reject) => {
       waiting.push({ text, values, resolve, reject });
     });
@@ -178,7 +178,7 @@ class Batch implements pg.Submittable {
   }
 
   handleReadyForQuery(): void {
-    this.#end(new Error('the server did not answer every statement'));
+    this.#end(new Error('PostgreSQL did not respond to every statement'));
   }
 
   handleError(error: unknown): void {

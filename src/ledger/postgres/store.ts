@@ -358,7 +358,7 @@ function makeUnavailableError(error: unknown): DuctileError {
 }
 
 function makeUncertainError(error: unknown): DuctileError {
-  return new DuctileError('LEDGER_UNCERTAIN', 'PostgreSQL went away while it was committing', {
+  return new DuctileError('LEDGER_UNCERTAIN', 'PostgreSQL became unavailable during a commit', {
     cause: error,
   });
 }

@@ -72,7 +72,7 @@ export function makeCheckpoints(
     if (ended) return;
     pausedUntil = performance.now() + limits.checkpointRetryMs;
     setAutoCheckpoint(writer, limits.journalPages);
-    warn('no thread keeps the journal of the ledger short for now; commits do it', error);
+    warn('the checkpoint thread failed; commits shorten the journal of the ledger for now', error);
   };
   const isDue = (): boolean => {
     commits += 1;

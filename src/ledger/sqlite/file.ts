@@ -44,7 +44,7 @@ export function openWriter(path: string): DatabaseSync {
     db.exec('pragma synchronous = full');
     db.exec('pragma temp_store = memory');
     if (pragma(db, 'journal_mode') !== 'wal' || pragma(db, 'synchronous') !== 2) {
-      throw new DuctileError('LEDGER_UNSUITABLE', 'SQLite does not keep WAL with full sync here', {
+      throw new DuctileError('LEDGER_UNSUITABLE', 'SQLite cannot use WAL with full sync here', {
         place: path,
       });
     }
@@ -144,7 +144,7 @@ function toFileError(error: unknown, path: string): unknown {
   if (error instanceof DuctileError) return error;
   const code = sqliteCode(error);
   if (code === SQLITE_NOTADB || code === SQLITE_CORRUPT) {
-    return new DuctileError('LEDGER_CORRUPT', `not a sound SQLite database: ${messageOf(error)}`, {
+    return new DuctileError('LEDGER_CORRUPT', `not a valid SQLite database: ${messageOf(error)}`, {
       place: path,
       cause: error,
     });
@@ -154,7 +154,7 @@ function toFileError(error: unknown, path: string): unknown {
   return new DuctileError('LEDGER_UNAVAILABLE', `cannot open the ledger: ${messageOf(error)}`, {
     place: path,
     ...(isDenied
-      ? { hint: 'Its owner must be who runs this, with the right to write there.' }
+      ? { hint: 'Run Ductile as the owner of the file, with write access to its directory.' }
       : {}),
     cause: error,
   });

@@ -59,7 +59,7 @@ function tryLock(path: string): FileLock | undefined {
     return tryFileLock(path);
   } catch (error) {
     const message = `the state directory cannot be locked: ${messageOf(error)}`;
-    const hint = 'Remove the file that is named, or make its directory writable.';
+    const hint = 'Remove the file at this path, or make its directory writable.';
     throw new DuctileError('LEDGER_UNAVAILABLE', message, { place: path, hint, cause: error });
   }
 }

@@ -63,7 +63,7 @@ export async function readInThread<T>(
 export function askThread<T>(worker: Worker, request: string): Promise<T> {
   return new Promise((resolve, reject) => {
     const onEnd = (error: unknown): void =>
-      reject(error instanceof Error ? error : new Error('the thread beside the ledger has ended'));
+      reject(error instanceof Error ? error : new Error('a thread of the ledger has ended'));
     worker.once('error', onEnd);
     worker.once('exit', onEnd);
     worker.once('message', (reply: T) => {

@@ -59,7 +59,7 @@ export function makeJournalSync(
       lastMs = Infinity;
       throw new DuctileError(
         'LEDGER_UNAVAILABLE',
-        `the disk did not take what was written: ${messageOf(error)}`,
+        `the disk did not sync the last writes: ${messageOf(error)}`,
         { cause: error },
       );
     }
