@@ -30,7 +30,7 @@ function showReplay(output: JsonOutput, printer: Printer): void {
     printer.line(`skipped, masked data cannot be decrypted: ${showCell(unopened)}`);
   }
   if (unhandled !== 0) printer.line(`Nothing handles ${showCell(unhandled)} of them now.`);
-  printer.line(`On record as directive ${showCell(output['directive_id'])}.`);
+  printer.line(`Recorded as directive ${showCell(output['directive_id'])}.`);
 }
 
 function showIncident({ signals, detail, ...rest }: JsonOutput, printer: Printer): void {
