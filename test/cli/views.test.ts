@@ -160,11 +160,11 @@ test('system breaker: the states, how they came about, and what closes one', asy
 });
 
 test('system reload: each change on a line of its own', () => {
-  const changes = ['service.timezone: not set → "UTC"', 'The plugin mail has new settings.'];
-  const answer = { status: 'ok', generation: 2, message: '2 changes are active.', changes };
+  const changes = ['service.timezone: not set → "UTC"', 'The plugin mail has other settings.'];
+  const answer = { status: 'ok', generation: 2, message: '2 changes are in force.', changes };
   const out = print('system.reload', { ...answer, directive_id: 'd1' });
   expect(out).toBe(
-    `2 changes are active.\n  ${changes.join('\n  ')}\nOn record as directive d1.\n`,
+    `2 changes are in force.\n  ${changes.join('\n  ')}\nOn record as directive d1.\n`,
   );
 });
 
