@@ -42,10 +42,7 @@ export function findViolations(evidence: Evidence): Violations {
   return {
     lost,
     different,
-    twice: [
-      ...evidence.strays.map((id) => `${id} was not requested`),
-      ...findTwice(evidence),
-    ],
+    twice: [...evidence.strays.map((id) => `${id} was not requested`), ...findTwice(evidence)],
     repeated: starts.length - new Set(starts.map((line) => line.job_id)).size,
   };
 }

@@ -130,8 +130,7 @@ function footLines(state: State): Line[] {
   if (dialog?.kind === 'help') return [makeLine('any key goes back', 'gray')];
   if (dialog?.kind === 'confirm') {
     const { action, plan } = dialog;
-    if (plan === undefined)
-      return [makeLine(`${action.label}: loading the plan …`, 'yellow')];
+    if (plan === undefined) return [makeLine(`${action.label}: loading the plan …`, 'yellow')];
     const planLines = plan.flatMap((text) => wrap(toVisibleText(text), state.size.columns));
     return [
       ...planLines.map((text) => makeLine(text, 'yellow')),

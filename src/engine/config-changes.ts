@@ -52,7 +52,9 @@ function describePlugins(old: Blueprint, now: Blueprint): string[] {
     if (before === undefined) return [`The plugin ${name} is added.`];
     if (after !== undefined) return [`The plugin ${name} has new settings or files.`];
     const how = now.catalog.disabled.has(name) ? 'disabled' : 'removed';
-    return [`The plugin ${name} is ${how}. Its queued jobs become \`dead\` unless another host has it.`];
+    return [
+      `The plugin ${name} is ${how}. Its queued jobs become \`dead\` unless another host has it.`,
+    ];
   });
 }
 

@@ -105,7 +105,11 @@ export class LedgerEngine implements Engine {
   }
 
   isolation(): IsolationState {
-    const unknown = { tier: 'none', hasOwnUser: false, reason: 'it is unknown in this process' } as const;
+    const unknown = {
+      tier: 'none',
+      hasOwnUser: false,
+      reason: 'it is unknown in this process',
+    } as const;
     return this.#setup.isolation?.(this.config) ?? unknown;
   }
 

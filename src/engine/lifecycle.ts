@@ -55,7 +55,8 @@ export async function startServices(
   ];
   for (const step of steps) {
     await step();
-    if (isStopping()) throw new DuctileError('STOPPING', 'the service was stopped while it started');
+    if (isStopping())
+      throw new DuctileError('STOPPING', 'the service was stopped while it started');
   }
 }
 

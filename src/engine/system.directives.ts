@@ -49,7 +49,8 @@ const commonOperation = {
 export const pauseSystemDirective = defineDirective({
   ...common,
   type: 'system.pause',
-  summary: 'Pause the service: no more jobs start. Running jobs continue, and new ones are accepted.',
+  summary:
+    'Pause the service: no more jobs start. Running jobs continue, and new ones are accepted.',
   async plan({ ledger, services: { dispatcher } }) {
     if (await isPaused(ledger)) return ['The service is already paused; nothing would change.'];
     return [`No more jobs will start; ${dispatcher.running.length} running will continue.`];
@@ -167,7 +168,9 @@ async function planPrune(
     const found = await ledger.history.countPrunable({ what, olderThanMs, limit });
     if (found === 0) continue;
     const rows = found === limit ? `At least ${found}` : `${found}`;
-    lines.push(`${rows} rows of ${what} older than ${formatDuration(olderThanMs)} will be deleted.`);
+    lines.push(
+      `${rows} rows of ${what} older than ${formatDuration(olderThanMs)} will be deleted.`,
+    );
   }
   return lines.length === 0 ? ['No rows are old enough; nothing would change.'] : lines;
 }

@@ -44,7 +44,8 @@ const processShape = z.object({
 
 export const systemStatus = defineOperation({
   name: 'system.status',
-  summary: 'Show the status of the service: processes, queue, plugins and their state, the last jobs.',
+  summary:
+    'Show the status of the service: processes, queue, plugins and their state, the last jobs.',
   effect: 'read',
   scope: 'system:ro',
   input: z.strictObject({
@@ -59,10 +60,7 @@ export const systemStatus = defineOperation({
     spawner: z.enum(['native', 'node']),
     running: z.array(z.object({ job_id: z.string(), plugin: z.string(), command: z.string() })),
     ledger: z.enum(['sqlite', 'postgres']),
-    api: z
-      .string()
-      .nullable()
-      .describe('address of its API on its own host; null if none listens'),
+    api: z.string().nullable().describe('address of its API on its own host; null if none listens'),
     generation: z.object({
       number: z.int().describe('1 when the process starts; each reload adds 1'),
       config_snapshot_id: z.string(),
@@ -93,7 +91,9 @@ export const systemStatus = defineOperation({
         .describe('plugins with the result of their last `plugin health`'),
       problems: pluginProblemsShape,
       warnings: pluginProblemsShape,
-      views: z.array(pluginStateShape).describe('the state of plugins; empty without the scope plugin:ro'),
+      views: z
+        .array(pluginStateShape)
+        .describe('the state of plugins; empty without the scope plugin:ro'),
     }),
     last_jobs: z.array(lastJobShape).describe('newest first; empty without the scope jobs:ro'),
     processes: z.array(processShape),

@@ -143,7 +143,10 @@ export function showProof(output: JsonOutput, printer: Printer): void {
     ['recovery time', formatRecovery('the service', recovery.engine)],
     ['', formatRecovery('the spawner', recovery.spawner)],
     ['', formatRecovery('a plugin', recovery.plugin)],
-    ['on a copy of', `${ledger.kind}, ${ledger.jobs} finished jobs and ${ledger.runs} finished runs`],
+    [
+      'on a copy of',
+      `${ledger.kind}, ${ledger.jobs} finished jobs and ${ledger.runs} finished runs`,
+    ],
   ]);
   showSection(printer, 'Tried', output['tried'], [
     ['NAME', 'name'],

@@ -163,11 +163,7 @@ function checkSchedules(name: string, config: Config, catalog: Catalog, nowMs: n
       return found('error', message, suggest(command, known, 'commands'));
     }
     if (timing.mode === 'at' && timing.atMs < nowMs) {
-      return found(
-        'warning',
-        `(${id}) is for a time in the past`,
-        'Remove it, or set a new time.',
-      );
+      return found('warning', `(${id}) is for a time in the past`, 'Remove it, or set a new time.');
     }
     if (isAlwaysQuiet(makeTimedSchedule(name, schedule, config.service), nowMs)) {
       const path = `plugins.${name}.schedules.${index}.quiet_action`;

@@ -79,8 +79,7 @@ export type FileCategory = keyof typeof fileConditions;
 
 /** Returns the remedy of a finding in the files that names no other. */
 export function describeFileFix(category: FileCategory): string {
-  if (category === 'plugins')
-    return 'Correct the plugin, then run `ductile plugin list`.';
+  if (category === 'plugins') return 'Correct the plugin, then run `ductile plugin list`.';
   return 'Correct it, then run `ductile config check`.';
 }
 

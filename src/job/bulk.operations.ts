@@ -13,7 +13,11 @@ const filter = z
   .strictObject({
     plugin: pluginName().optional().describe('only jobs of this plugin'),
     command: commandName().optional().describe('only jobs of this command'),
-    status: z.array(jobStatusField).min(1).optional().describe('only jobs with one of these statuses'),
+    status: z
+      .array(jobStatusField)
+      .min(1)
+      .optional()
+      .describe('only jobs with one of these statuses'),
     older_than: duration({ minMs: 0, maxMs: limits.delayMsMax })
       .optional()
       .describe('only jobs created longer ago than this'),
@@ -28,7 +32,9 @@ const filter = z
     (set) => [set.plugin, set.command, set.status, set.older_than].some((one) => one !== undefined),
     {
       error: 'must select jobs by plugin, command, status or older_than',
-      params: { hint: 'Nothing was changed. Use --dry-run to count the jobs that a filter matches.' },
+      params: {
+        hint: 'Nothing was changed. Use --dry-run to count the jobs that a filter matches.',
+      },
     },
   );
 
@@ -79,7 +85,9 @@ export const retryJobsOperation = defineDirectiveOperation(retryJobsDirective, {
     jobs: z.int().describe('number of jobs found, without the skipped ones'),
     queued: z.int().describe('number of new jobs'),
     under_way: z.int().describe('number of jobs whose work another job already repeats'),
-    unknown_plugin: z.int().describe('number of jobs skipped because their plugin no longer exists'),
+    unknown_plugin: z
+      .int()
+      .describe('number of jobs skipped because their plugin no longer exists'),
     init: z.int().describe('number of inits skipped; repeat them with `plugin init`'),
     run_step: z.int().describe('number of steps of runs skipped; continue them with `run revive`'),
   }),

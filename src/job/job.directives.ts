@@ -147,7 +147,9 @@ export const retryJobsDirective = defineDirective({
     input: z.strictObject({ id: jobIdField }),
     output: jobShape.extend({
       directive_id: directiveIdField,
-      outcome: z.enum(['queued', 'under_way']).describe('`under_way`: this job already repeats the work'),
+      outcome: z
+        .enum(['queued', 'under_way'])
+        .describe('`under_way`: this job already repeats the work'),
     }),
     errors: [
       'INPUT_INVALID',
@@ -289,9 +291,7 @@ async function planBulk(
   const found = await ledger.jobs.count({ ...filterOf(verb, choice), limit: choice.limit + 1 });
   const what = verb === 'cancel' ? 'will be cancelled' : 'will be retried';
   const besides =
-    verb === 'cancel'
-      ? []
-      : ['Jobs of removed plugins, inits and steps of runs will be skipped.'];
+    verb === 'cancel' ? [] : ['Jobs of removed plugins, inits and steps of runs will be skipped.'];
   if (found <= choice.limit) {
     return [`${found} ${found === 1 ? 'job' : 'jobs'} ${what}.`, ...besides];
   }

@@ -155,7 +155,9 @@ export const systemLogs = defineOperation({
     limit: limitField,
   }),
   output: z.object({
-    process_id: z.string().describe('the process that wrote the log; each process numbers its own lines'),
+    process_id: z
+      .string()
+      .describe('the process that wrote the log; each process numbers its own lines'),
     last_seq: z.int().describe('the number of the last line read, even if a filter left it out'),
     logs: z.array(
       z.object({

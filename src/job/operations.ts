@@ -74,7 +74,11 @@ export const listJobsOperation = defineOperation({
   input: z.strictObject({
     plugin: pluginName().optional().describe('only jobs of this plugin'),
     command: commandName().optional().describe('only jobs of this command'),
-    status: z.array(jobStatusField).min(1).optional().describe('only jobs with one of these statuses'),
+    status: z
+      .array(jobStatusField)
+      .min(1)
+      .optional()
+      .describe('only jobs with one of these statuses'),
     submitted_by: z.enum(submitters).optional().describe('only jobs submitted this way'),
     from: moment().optional().describe('only jobs created at this time or later'),
     to: moment().optional().describe('only jobs created before this time'),
@@ -146,11 +150,15 @@ export const inspectJob = defineOperation({
   scope: 'jobs:ro',
   input: z.strictObject({ id: jobIdField }),
   output: listedJobShape.extend({
-    actions: z.array(z.enum(jobActions)).describe('actions that are possible now; `revive` is for its run'),
+    actions: z
+      .array(z.enum(jobActions))
+      .describe('actions that are possible now; `revive` is for its run'),
     waiting: z
       .string()
       .nullable()
-      .describe('set while it waits for a dependency, such as `dependency <key>, held by job <id>`'),
+      .describe(
+        'set while it waits for a dependency, such as `dependency <key>, held by job <id>`',
+      ),
     payload: z
       .unknown()
       .describe(

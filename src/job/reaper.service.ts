@@ -175,9 +175,7 @@ async function closeExpiredClaims(context: LedgerContext): Promise<void> {
   const expired = await context.ledger.jobs.listExpiredClaims();
   const closings = expired
     .filter(({ claimedBy }) => claimedBy !== context.processId)
-    .map((job) =>
-      closeCrashed(job, false, 'claim_expired', 'its claim expired', context),
-    );
+    .map((job) => closeCrashed(job, false, 'claim_expired', 'its claim expired', context));
   if (closings.length === 0) return;
   await settleAll(closings, context, (some) => context.ledger.jobs.settle(some));
 }

@@ -174,11 +174,7 @@ function withoutConsequences({ job, claimToken, report, ending }: Closing): Clos
 
 /** Closes a claim that this process made ahead and for which no slot became free in time. */
 export function closeUnstartedClaim(job: ClaimedJob): Closing {
-  const report = createBareReport(
-    'released',
-    'not_started',
-    'no slot became free in time',
-  );
+  const report = createBareReport('released', 'not_started', 'no slot became free in time');
   const { claimToken, queueMs } = job;
   const ending = endAsReleased(job);
   return { job, claimToken, report: { ...report, queueMs }, ending, signals: [], jobs: [] };

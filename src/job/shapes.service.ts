@@ -44,7 +44,9 @@ const jobFields = {
   retry_of: idField.nullable(),
   idempotency_key: z.string(),
   hops: z.int(),
-  config_snapshot_id: idField.nullable().describe('the configuration under which it was last claimed'),
+  config_snapshot_id: idField
+    .nullable()
+    .describe('the configuration under which it was last claimed'),
   run_id: idField.nullable().describe('the run that it is a step of'),
   step: z.string().nullable().describe("that step's id in the pipeline"),
   step_id: z.string().nullable().meta({ deprecated: true }).describe('the older name of `step`'),

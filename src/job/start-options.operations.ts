@@ -117,7 +117,8 @@ export async function awaitEnd<T>(
   const hangup = disconnected?.();
   const found = await wait(hangup);
   // An error keeps the idempotency key free: the same request waits again.
-  if (hangup?.aborted === true) throw new DuctileError('DEADLINE_EXCEEDED', 'the caller disconnected');
+  if (hangup?.aborted === true)
+    throw new DuctileError('DEADLINE_EXCEEDED', 'the caller disconnected');
   return { found, isStill: false };
 }
 

@@ -36,7 +36,10 @@ const runInput = z.strictObject({
     .optional()
     .describe('the command to run (default: `poll` if the plugin has it, otherwise `handle`)'),
   payload: z.record(z.string(), z.unknown()).default({}).describe('a JSON object'),
-  async: z.boolean().default(false).describe('return immediately, even if `wait` is set (default: false)'),
+  async: z
+    .boolean()
+    .default(false)
+    .describe('return immediately, even if `wait` is set (default: false)'),
   wait: waitField().default(false).describe('longest wait for the end of the job, such as 30s'),
   ...startFields,
   dependency: dependencyField,
@@ -44,11 +47,11 @@ const runInput = z.strictObject({
 
 export const jobOutput = jobShape.partial().extend({
   ...jobShape.pick({ job_id: true, status: true, plugin: true, command: true }).shape,
-  duplicate: z
+  duplicate: z.boolean().optional().describe('true if this job already existed; no job was added'),
+  timeout_exceeded: z
     .boolean()
     .optional()
-    .describe('true if this job already existed; no job was added'),
-  timeout_exceeded: z.boolean().optional().describe('true if the job had not ended when the wait was over'),
+    .describe('true if the job had not ended when the wait was over'),
   ...unfinishedFields,
   duration_ms: z.int().nullable().optional(),
   result: z.unknown().optional(),

@@ -29,7 +29,9 @@ const nodeShape = z.object({
   created_at: z.string(),
   completed_at: z.string().nullable(),
   last_error: z.string().nullable(),
-  logged_only: z.boolean().describe('true if the job was deleted after its retention and only its attempts are left'),
+  logged_only: z
+    .boolean()
+    .describe('true if the job was deleted after its retention and only its attempts are left'),
 });
 
 type TreeNode = Omit<z.output<typeof nodeShape>, 'depth'>;

@@ -171,7 +171,8 @@ export function showTree(output: JsonOutput, printer: Printer): void {
     ],
     empty: 'There are no such jobs.',
   });
-  if (output['complete'] === false) printer.line('There are more jobs; the tree is too large to show.');
+  if (output['complete'] === false)
+    printer.line('There are more jobs; the tree is too large to show.');
 }
 
 /** Prints an attempt on one line, and below it the log entries of its response and its stderr. */

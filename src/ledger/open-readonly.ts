@@ -19,7 +19,8 @@ export async function openReadonlyLedger(location: LedgerLocation): Promise<Ledg
   const maintenance = (): Promise<LedgerSubset<'check' | 'quickCheck'>> =>
     makeMaintenance(location, store);
   return makeLedger(store, noRules, silentNotifier, {
-    backup: () => Promise.reject(new Error('a ledger that is open only for reading cannot be backed up')),
+    backup: () =>
+      Promise.reject(new Error('a ledger that is open only for reading cannot be backed up')),
     check: async () => (await maintenance()).check(),
     quickCheck: async () => (await maintenance()).quickCheck(),
   });

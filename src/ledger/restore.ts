@@ -96,7 +96,8 @@ async function checkBackup(path: string): Promise<void> {
   let db: DatabaseSync | undefined;
   try {
     db = new DatabaseSync(path, { readOnly: true });
-    if (pragma(db, 'application_id') !== APPLICATION_ID) throw new Error('it is not a Ductile database');
+    if (pragma(db, 'application_id') !== APPLICATION_ID)
+      throw new Error('it is not a Ductile database');
     requireKnownSchema(Number(pragma(db, 'user_version')));
     const problems = await readInThread(path, (reading) =>
       collectProblems(reading, checkSqliteFile),

@@ -139,9 +139,13 @@ function claimDirectory(directory: string): void {
     makeDirectories(directory);
     if (readdirSync(directory).length === 0) return;
   } catch (error) {
-    throw new DuctileError('BACKUP_INVALID', `the directory cannot be written to: ${messageOf(error)}`, {
-      place: directory,
-    });
+    throw new DuctileError(
+      'BACKUP_INVALID',
+      `the directory cannot be written to: ${messageOf(error)}`,
+      {
+        place: directory,
+      },
+    );
   }
   throw new DuctileError('BACKUP_INVALID', 'the directory is not empty', {
     place: directory,

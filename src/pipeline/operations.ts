@@ -128,10 +128,7 @@ export const graphPipeline = defineOperation({
       .enum(['text', 'svg'])
       .default('text')
       .describe('format of the drawing (default: text)'),
-    notes: z
-      .boolean()
-      .default(false)
-      .describe('show the settings of each step in the text format'),
+    notes: z.boolean().default(false).describe('show the settings of each step in the text format'),
   }),
   output: z.object({ pipeline: z.string(), format: z.enum(['text', 'svg']), drawing: z.string() }),
   errors: ['INPUT_INVALID', 'PIPELINE_NOT_FOUND'],

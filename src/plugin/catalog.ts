@@ -286,7 +286,8 @@ function findMissingKeys(
     });
   if (prewarm > 0 && !manifest.prewarm) {
     const message = 'is set, but the manifest of the plugin does not allow prewarming';
-    const hint = 'Remove it, or add `prewarm: true` to the manifest if the plugin waits for its request.';
+    const hint =
+      'Remove it, or add `prewarm: true` to the manifest if the plugin waits for its request.';
     problems.push(makeProblem(place, keyText(['plugins', name, 'prewarm']), message, hint));
   }
   return problems;

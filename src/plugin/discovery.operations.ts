@@ -160,7 +160,8 @@ export const systemIndex = defineOperation({
   run({ engine }) {
     return Promise.resolve({
       name: engine.config.service.name,
-      description: 'Self-hosted automation: plugins, schedules, pipelines and a record of their work.',
+      description:
+        'Self-hosted automation: plugins, schedules, pipelines and a record of their work.',
       uptime_seconds: Math.floor(engine.status().uptimeMs / 1000),
       discovery: {
         health: '/healthz',

@@ -204,7 +204,9 @@ class SpawnerHost implements Host {
   }
 
   #makeClosedError(): DuctileError {
-    return this.#link?.makeLostError() ?? new DuctileError('STOPPING', 'The spawner is not running.');
+    return (
+      this.#link?.makeLostError() ?? new DuctileError('STOPPING', 'The spawner is not running.')
+    );
   }
 
   #nextId(): number {

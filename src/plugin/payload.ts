@@ -91,7 +91,8 @@ async function compile(what: string, schema: Readonly<JsonObject>): Promise<Chec
   if (JSON.stringify(schema).length > limits.inputSchemaCharsMax) {
     throw refuse(`has more than ${limits.inputSchemaCharsMax} characters`);
   }
-  if (hasKey(schema, (key) => key === '$async')) throw refuse('uses $async, which is not supported');
+  if (hasKey(schema, (key) => key === '$async'))
+    throw refuse('uses $async, which is not supported');
   const { $schema: _dialect, ...rest } = schema;
   let validate: ValidateFunction;
   try {

@@ -47,8 +47,7 @@ export const enablePluginDirective = defineDirective({
 export const disablePluginDirective = defineDirective({
   ...common,
   type: 'plugin.disable',
-  summary:
-    'Disable a plugin. Its jobs are still accepted but wait, and its schedules do not fire.',
+  summary: 'Disable a plugin. Its jobs are still accepted but wait, and its schedules do not fire.',
   async plan(context, { plugin }) {
     if (await isDisabled(context, plugin)) {
       return [`The plugin ${plugin} is already disabled; nothing would change.`];
@@ -86,7 +85,9 @@ export const initPluginDirective = defineDirective({
   target: ({ plugin }) => plugin,
   plan({ catalog }, { plugin }) {
     requireWithInit(catalog, plugin);
-    return [`The init of ${plugin} will run once. Its other jobs will wait until it has succeeded.`];
+    return [
+      `The init of ${plugin} will run once. Its other jobs will wait until it has succeeded.`,
+    ];
   },
   async execute({ catalog, services: { pluginInits } }, { plugin }, { actor }) {
     const author = { submittedBy: 'directive', actor } as const;

@@ -79,7 +79,8 @@ function checkRoots({ pluginRoots, service }: Config): string[] {
     try {
       const stats = statSync(path, { throwIfNoEntry: false });
       if (stats === undefined) report('does not exist', 'Create it, or remove it from the list.');
-      else if (!stats.isDirectory()) report('is not a directory', 'Name the directory that contains it.');
+      else if (!stats.isDirectory())
+        report('is not a directory', 'Name the directory that contains it.');
       else if (!service.allowSymlinks && lstatSync(path).isSymbolicLink()) {
         const target = realpathSync(path);
         report('is a symbolic link', `Name ${target}, or set service.allow_symlinks: true.`);
@@ -192,7 +193,11 @@ function visit(root: string, directory: string, depth: number, walk: Walk): void
   else if (depth === 1) warnLooksLikePlugin(directory, entries, walk);
   const inner = entries.filter((entry) => mayContainPlugins(directory, entry, walk));
   if (depth >= limits.rootDepthMax && inner.length > 0) {
-    warn(walk, directory, `is ${depth} levels below its root; its subdirectories were not searched`);
+    warn(
+      walk,
+      directory,
+      `is ${depth} levels below its root; its subdirectories were not searched`,
+    );
     return;
   }
   for (const { name } of inner) visit(root, join(directory, name), depth + 1, walk);

@@ -46,9 +46,7 @@ const scheduleShape = z.object({
   next_run_at: time
     .nullable()
     .describe('due time; for an interval, the earliest time while its job has not completed'),
-  next_start_at: time
-    .nullable()
-    .describe('actual next start; null if it depends on `held_by`'),
+  next_start_at: time.nullable().describe('actual next start; null if it depends on `held_by`'),
   held_by: z
     .object({
       kind: z.enum(holdKinds),

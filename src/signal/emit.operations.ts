@@ -18,13 +18,19 @@ const reportInput = z.strictObject({
   type: z.string().min(1).describe('lowercase words separated by dots, such as order.paid'),
   source: z.string().min(1).describe('the sender, such as shop; not the name of a plugin'),
   subject: subject.optional().describe('the object that it is about: <type>/<id>'),
-  data: z.record(z.string(), z.unknown()).default({}).describe('details of the event, without secrets'),
+  data: z
+    .record(z.string(), z.unknown())
+    .default({})
+    .describe('details of the event, without secrets'),
   metadata: z
     .record(z.string(), z.unknown())
     .optional()
     .describe('`correlation_id`, `causation_id`, trace ids and the like'),
   occurred_at: moment().optional().describe('when it happened (default: now)'),
-  dedupe_key: z.string().optional().describe('a key that each source can use once; duplicates are ignored'),
+  dedupe_key: z
+    .string()
+    .optional()
+    .describe('a key that each source can use once; duplicates are ignored'),
   source_event_id: z
     .string()
     .optional()
@@ -53,14 +59,14 @@ const errors = [
 
 const emittedShape = z.object({
   signal_id: z.string(),
-  created: z
-    .boolean()
-    .describe('false for a duplicate, which is not recorded again'),
+  created: z.boolean().describe('false for a duplicate, which is not recorded again'),
   handlers: z.int().describe('number of jobs and runs that it started'),
   warning: z
     .string()
     .optional()
-    .describe('set if nothing here handles the signal, but the configuration of another live host does'),
+    .describe(
+      'set if nothing here handles the signal, but the configuration of another live host does',
+    ),
 });
 
 export const emitSignal = defineOperation({
@@ -121,10 +127,16 @@ export const emitSignals = defineOperation({
   effect: 'write',
   scope: 'events:rw',
   input: z.strictObject({
-    signals: z.array(reportInput).min(1).max(limits.signalsReportedMax).describe('the signals, in order'),
+    signals: z
+      .array(reportInput)
+      .min(1)
+      .max(limits.signalsReportedMax)
+      .describe('the signals, in order'),
   }),
   nulls: 'absent',
-  output: z.object({ signals: z.array(emittedShape).describe('the results, in the order of the signals') }),
+  output: z.object({
+    signals: z.array(emittedShape).describe('the results, in the order of the signals'),
+  }),
   errors,
   http: { method: 'POST', path: '/signals/batch', acceptsCloudEvents: 'many' },
   cli: { absent: 'a person reports one event; programs post many' },

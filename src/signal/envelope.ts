@@ -110,10 +110,14 @@ function encode(value: JsonObject, field: string, bytesMax: number): string {
 function refuseSecret(value: Json, field: string): void {
   const found = findSecret(value, field);
   if (found === undefined) return;
-  throw new DuctileError('INPUT_INVALID', `${found.path} ${found.rule}; signals must not hold secrets`, {
-    place: found.path,
-    hint: 'Remove it, or use a reference instead, such as the id of a credential.',
-  });
+  throw new DuctileError(
+    'INPUT_INVALID',
+    `${found.path} ${found.rule}; signals must not hold secrets`,
+    {
+      place: found.path,
+      hint: 'Remove it, or use a reference instead, such as the id of a credential.',
+    },
+  );
 }
 
 function readText(

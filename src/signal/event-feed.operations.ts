@@ -41,7 +41,9 @@ export const tailSignals = defineOperation({
       .string()
       .max(200)
       .optional()
-      .describe('the cursor to continue after; `start` is the oldest event (default: only new events)'),
+      .describe(
+        'the cursor to continue after; `start` is the oldest event (default: only new events)',
+      ),
     type: z
       .array(typePattern)
       .min(1)
@@ -69,7 +71,9 @@ export const tailSignals = defineOperation({
     cursor: z.string().describe('the cursor to continue with'),
     more: z.boolean().describe('true if more events are available now'),
     pending: z.boolean().describe('true if the next events are being written; ask again soon'),
-    reset: z.boolean().describe('true if the database was restored since; the feed starts with new events'),
+    reset: z
+      .boolean()
+      .describe('true if the database was restored since; the feed starts with new events'),
   }),
   errors: ['BUSY', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'STREAMS_SPENT'],
   http: { method: 'GET', path: '/events', isStream: true },

@@ -38,7 +38,10 @@ export const listSignalsOperation = defineOperation({
     correlation_id: nonBlankText().optional().describe('only signals of this chain'),
     from: moment().optional().describe('only signals of this time or later'),
     to: moment().optional().describe('only signals from before this time'),
-    order: z.enum(['newest', 'oldest']).default('newest').describe('which signals come first (default: newest)'),
+    order: z
+      .enum(['newest', 'oldest'])
+      .default('newest')
+      .describe('which signals come first (default: newest)'),
     limit: limitField,
     cursor: cursorField.optional(),
   }),

@@ -25,7 +25,8 @@ import { findStartingWebhook, senderOf, WEBHOOK_SOURCE, type SignalGroup } from 
 export const replaySignalsDirective = defineDirective({
   type: REPLAY,
   summary: 'Replay signals through the current routes and pipelines.',
-  lasting: 'The effects of the handlers cannot be undone. Jobs that have not started can be cancelled.',
+  lasting:
+    'The effects of the handlers cannot be undone. Jobs that have not started can be cancelled.',
   // A replay repeats work, even for signals that only administrators may see.
   scope: 'system:rw',
   params: replayParams,
@@ -76,7 +77,9 @@ export const replaySignalsDirective = defineDirective({
         ),
       handler: nonBlankText()
         .optional()
-        .describe('only this handler: a plugin, <plugin>.<command> or pipeline:<name> (default: all)'),
+        .describe(
+          'only this handler: a plugin, <plugin>.<command> or pipeline:<name> (default: all)',
+        ),
       force: z
         .boolean()
         .default(false)
@@ -93,9 +96,13 @@ export const replaySignalsDirective = defineDirective({
       signals: z.int().describe('number of signals found'),
       jobs: z.int().describe('number of new jobs'),
       runs: z.int().describe('number of new runs'),
-      skipped: z.int().describe('number of jobs and runs skipped: the work already succeeded or is in progress'),
+      skipped: z
+        .int()
+        .describe('number of jobs and runs skipped: the work already succeeded or is in progress'),
       unhandled: z.int().describe('number of signals that nothing handles now'),
-      unopened: z.int().describe('number of signals skipped: their masked data cannot be decrypted'),
+      unopened: z
+        .int()
+        .describe('number of signals skipped: their masked data cannot be decrypted'),
     }),
     errors: [
       'CREDENTIAL_KEY_INVALID',

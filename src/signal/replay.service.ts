@@ -70,7 +70,8 @@ export async function replaySignals(
     const load = { jobs: step.jobs.length + step.runs.length, signals: 0 };
     const done = await quota.within(load, () => ledger.signals.replay(step));
     // Another process has taken over the directive, because this process seemed dead.
-    if (done === undefined) throw new DuctileError('STOPPING', 'another process continues the replay');
+    if (done === undefined)
+      throw new DuctileError('STOPPING', 'another process continues the replay');
     commits.publish(done.events);
     progress = done.progress;
   }

@@ -149,7 +149,9 @@ export function findNameFault(name: string): string | undefined {
   }
   if (!NAME.test(name)) return 'must be lowercase words separated by dots, such as order.paid';
   const version = name.split('.').find((word) => VERSION.test(word));
-  return version === undefined ? undefined : `contains the version ${version}; put versions into the data`;
+  return version === undefined
+    ? undefined
+    : `contains the version ${version}; put versions into the data`;
 }
 
 const NAME = /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)+$/;

@@ -24,9 +24,7 @@ function print(operation: string, answer: Readonly<Record<string, unknown>>): st
 test('schedule preview: that there is more than is shown', async () => {
   const time = { at: WHEN, until: WHEN, count: 1, plugin: 'mail', schedule_id: 'default' };
   const answer = (truncated: boolean) => ({ times: [{ ...time, fires: true }], truncated });
-  expect(await look(['schedule', 'preview'], answer(true))).toMatch(
-    /\nNot all times are shown/,
-  );
+  expect(await look(['schedule', 'preview'], answer(true))).toMatch(/\nNot all times are shown/);
   expect(await look(['schedule', 'preview'], answer(false))).not.toContain('Not all times');
 });
 

@@ -248,10 +248,7 @@ describe.each(databases)('many jobs at once on %s', (database) => {
     const jobId = await submit('two');
     const filter = { plugin: 'one', status: ['queued'] };
     const { plan } = await ask(engine, 'job.cancel', filter, { dryRun: true });
-    expect(plan).toEqual([
-      '5 jobs will be cancelled.',
-      expect.stringContaining('stays cancelled'),
-    ]);
+    expect(plan).toEqual(['5 jobs will be cancelled.', expect.stringContaining('stays cancelled')]);
     const limited = await ask(engine, 'job.cancel', { ...filter, limit: 2 });
     expect(limited.result).toEqual({ jobs: 2, cancelled: 2 });
     expect((await ledger.jobs.find(ids[0] ?? ''))?.status).toBe('cancelled');

@@ -321,9 +321,7 @@ describe('a signal', () => {
   test('that started something says what, and that the same again starts nothing', () => {
     const explanation = explain({ jobs: [queued], runs: [run] });
     expect(explanation).toMatchObject({ state: 'handled', verdict: 'It started 1 job and 1 run.' });
-    expect(explanation.chain.map(({ fact }) => fact)).toContain(
-      'a duplicate of it starts nothing',
-    );
+    expect(explanation.chain.map(({ fact }) => fact)).toContain('a duplicate of it starts nothing');
     // A replay of the signal would not do again what the webhook itself started.
     const seen = ['ductile why job-9', 'ductile why run-1'];
     expect(explanation.commands).toEqual([...seen, 'ductile webhook deliveries deploys']);

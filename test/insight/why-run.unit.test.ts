@@ -69,7 +69,9 @@ describe('a run', () => {
     ],
     [{ ...listening('halt'), signal: undefined }, 'it continues then'],
   ])('that waits says what its time does', (node, movesBy) => {
-    const waits = [{ ...wait, why: 'it waits for the signal order.paid', step_id: 's', until: later }];
+    const waits = [
+      { ...wait, why: 'it waits for the signal order.paid', step_id: 's', until: later },
+    ];
     expect(explain({ nodes: { ok: node }, waits }).moves_by).toBe(movesBy);
   });
 

@@ -83,7 +83,9 @@ describe('a job that starts other jobs', () => {
 
   test('may not decide for a person', () => {
     expect(() => refuseDecision({}, 'an approval')).not.toThrow();
-    expect(() => refuseDecision({ cause }, 'an approval')).toThrow(/an approval must be decided by a person/);
+    expect(() => refuseDecision({ cause }, 'an approval')).toThrow(
+      /an approval must be decided by a person/,
+    );
   });
 
   test('may not continue a chain that has reached its limit', () => {

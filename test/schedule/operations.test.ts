@@ -56,9 +56,7 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
     expect(
       await ask(pauseScheduleDirective.operation, { ...nightly, dry_run: true }),
     ).toMatchObject({
-      plan: [
-        'worker/nightly will not fire until you resume it. Its queued jobs will still run.',
-      ],
+      plan: ['worker/nightly will not fire until you resume it. Its queued jobs will still run.'],
     });
     expect(await ask(pauseScheduleDirective.operation, nightly)).toMatchObject({ paused: true });
     const range = { from: '2039-12-31T00:00:00Z', to: '2040-01-01T12:00:00Z', plugin: 'worker' };

@@ -148,10 +148,7 @@ describe.each(databases)('the scheduler on %s', (database) => {
     expect(
       await engine.direct({ type: 'breaker.reset', params, actor, dryRun: true }),
     ).toMatchObject({
-      plan: [
-        expect.stringContaining('open after 2 failures'),
-        'Earlier failures no longer count.',
-      ],
+      plan: [expect.stringContaining('open after 2 failures'), 'Earlier failures no longer count.'],
     });
     expect(await engine.direct({ type: 'breaker.reset', params, actor })).toMatchObject({
       status: 'completed',

@@ -83,7 +83,9 @@ test('reports and replays say what became of them', async () => {
   const counts = { directive_id: 'd', signals: 3, jobs: 2, runs: 1, unhandled: 1, ...none };
   const replay = async (answer: object) =>
     (await run(['signal', 'replay', '--type', 'a.b'], { answer: { ...answer } })).out;
-  expect(await replay(counts)).toMatch(/replayed: 3\njobs started: 2, runs started: 1\nNothing handles 1 of them/);
+  expect(await replay(counts)).toMatch(
+    /replayed: 3\njobs started: 2, runs started: 1\nNothing handles 1 of them/,
+  );
   expect(await replay({ ...counts, skipped: 4 })).toContain('4 (--force repeats them)');
   expect(await replay({ ...counts, unopened: 5 })).toContain('cannot be decrypted: 5');
   expect(await replay({ ...counts, signals: 0 })).toMatch(/nothing was started/);

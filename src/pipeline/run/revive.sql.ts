@@ -73,10 +73,7 @@ async function findRefusal(
     [id],
   );
   if (successor !== undefined) {
-    return failWith(
-      'RUN_REVIVED',
-      `run ${text(successor, 'id')} continues the work of run ${id}`,
-    );
+    return failWith('RUN_REVIVED', `run ${text(successor, 'id')} continues the work of run ${id}`);
   }
   if (from === undefined && status !== 'halted') {
     return failWith('RUN_NOT_HALTED', `run ${id} is ${status}, not halted`);
