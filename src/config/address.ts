@@ -21,7 +21,8 @@ export function parseAddress(text: string, value: unknown): KeyPath {
   const bases = Object.hasOwn(entities, type) ? entities[type] : undefined;
   const [base, ...others] = bases ?? [];
   if (bases === undefined || base === undefined) {
-    throw refuse(text, `has no entity ${type}`, `Use ${Object.keys(entities).join(' or ')}.`);
+    const hint = `Use ${Object.keys(entities).join(' or ')}.`;
+    throw refuse(text, `names the unknown entity ${type}`, hint);
   }
   if (rest === '*') return bases.find((one) => hasEntries(valueAt(value, one))) ?? base;
   if (others.length > 0) return resolveNamed(bases, value, text, rest);
@@ -56,7 +57,7 @@ function resolveNamed(
     const path = [...base, index];
     return more === '' ? path : resolve(path, splitAddress(more), valueAt(value, path));
   }
-  throw refuse(address, 'names none of that kind', 'See `ductile config show`.');
+  throw refuse(address, 'does not exist', 'Run `ductile config show` to list the names.');
 }
 
 function nameIn(entry: unknown): string {
@@ -102,7 +103,7 @@ function splitAddress(text: string): string[] {
   if (words.length > 0 && end === text.length) return words;
   throw refuse(
     text,
-    'is not an address',
+    'is not a valid key',
     'Write it like service.max_workers or plugin:echo.enabled.',
   );
 }

@@ -39,7 +39,7 @@ export function listBackup({ found, files }: ConfigReading): BackupFiles {
 /** Writes the archive. An existing file is never replaced. */
 export function writeBackup(reading: ConfigReading, to: string, nowMs: number): BackupFiles {
   if (existsSync(to)) {
-    throw new DuctileError('ARCHIVE_INVALID', `${to} is there already`, {
+    throw new DuctileError('ARCHIVE_INVALID', `${to} already exists`, {
       place: to,
       hint: 'Name a file that does not exist yet.',
     });
@@ -173,7 +173,7 @@ function checkTotals(entries: readonly ArchiveEntry[]): void {
   let total = 0;
   for (const { path, bytes } of entries) {
     checkPath(path);
-    if (seen.has(path)) throw invalid(`${path} is in it twice`);
+    if (seen.has(path)) throw invalid(`it contains ${path} twice`);
     seen.add(path);
     if (bytes.length > limits.archiveFileBytesMax) throw invalid(`${path} is too large`);
     total += bytes.length;

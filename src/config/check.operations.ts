@@ -20,17 +20,17 @@ import { loadCatalog } from '../plugin/catalog.ts';
 
 export const checkConfig = defineOperation({
   name: 'config.check',
-  summary: 'Check the configuration: every finding with its place and what to do.',
+  summary: 'Check the configuration and report each problem with its location and fix.',
   effect: 'read',
   isForRoot: true,
   scope: 'config:ro',
   needs: 'files',
   input: z.strictObject({
-    fail_on_warnings: z.boolean().optional().describe('exit with 2 when there are warnings'),
+    fail_on_warnings: z.boolean().optional().describe('exit with 2 if there are warnings'),
   }),
   output: findingsShape.extend({ fail_on_warnings: z.boolean() }),
   errors: ['CONFIG_NOT_FOUND', 'INPUT_INVALID'],
-  http: { absent: '`GET /system/doctor` says the same' },
+  http: { absent: '`GET /system/doctor` returns the same findings' },
   cli: {
     examples: ['ductile config check', 'ductile config check --fail-on-warnings --json'],
     exitCode: ({ errors, warnings, fail_on_warnings: isStrict }) => {

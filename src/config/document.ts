@@ -81,7 +81,7 @@ export function parseDocument(text: string, file: string): Document {
     return { value: problems.length > 0 ? undefined : value, problems, placeOf };
   } catch (thrown) {
     // Aliases without a target, or that expand to too many values.
-    problems.push(makeProblem(placeAt(lastAlias(yaml)), '', messageOf(thrown), 'Write it out.'));
+    problems.push(makeProblem(placeAt(lastAlias(yaml)), '', messageOf(thrown), NO_ALIAS));
     return { value: undefined, problems, placeOf };
   }
 }
@@ -138,6 +138,9 @@ const syntaxMessages: Readonly<Record<string, readonly [string, string]>> = {
   ],
 };
 
+const NO_ALIAS = 'Replace the alias with its value.';
+const TOO_MANY_VALUES = `exceeds the limit of ${limits.configValuesMax} values in one file`;
+
 type Report = (path: KeyPath, message: string, hint?: string) => void;
 
 /** Reports values that JSON, the ledger or a number can't represent. */
@@ -147,7 +150,7 @@ function reportUnsafe(root: unknown, report: Report): void {
     // Aliases can expand a short text to too many values.
     if (left <= 0) return;
     left -= 1;
-    if (left === 0) report(path.slice(0, 4), 'is where there are too many values to read on');
+    if (left === 0) report(path.slice(0, 4), TOO_MANY_VALUES);
     if (path.length > limits.jsonDepthMax) {
       left = 0;
       return report(path.slice(0, 4), `is nested deeper than ${limits.jsonDepthMax} levels`);
@@ -162,7 +165,7 @@ function reportUnsafe(root: unknown, report: Report): void {
       return;
     }
     if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value)) {
-      return report(path, 'has more digits than a number can keep', 'Put it in quotes.');
+      return report(path, 'has more digits than a number can hold', 'Put it in quotes.');
     }
     const unsafe = describeUnsafeJson(value, 0);
     if (unsafe !== undefined) report(path, unsafe.slice('$ '.length));
@@ -179,11 +182,11 @@ function checkNodes(yaml: YamlDocument.Parsed, placeAt: (offset: number) => stri
       aliases += 1;
       if (aliases !== limits.configAliasesMax + 1) return;
       const message = `there are more than ${limits.configAliasesMax} aliases up to here`;
-      problems.push(makeProblem(placeAt(startOf(node) ?? 0), '', message, 'Write it out.'));
+      problems.push(makeProblem(placeAt(startOf(node) ?? 0), '', message, NO_ALIAS));
     },
     Scalar(_, node) {
       if (!isRounded(node) || problems.length >= limits.problemsMax) return;
-      const message = `${String(node.source)} has more digits than a number can keep`;
+      const message = `${String(node.source)} has more digits than a number can hold`;
       problems.push(makeProblem(placeAt(startOf(node) ?? 0), '', message, 'Put it in quotes.'));
     },
     Map(_, map) {

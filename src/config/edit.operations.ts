@@ -30,12 +30,12 @@ import { writeStarter } from './starter.ts';
 const apply = z
   .boolean()
   .optional()
-  .describe('do it; without --apply or --dry-run the command is refused');
+  .describe('write the change (required unless --dry-run)');
 
 const changed = z.object({
   key: z.string(),
   before: z.unknown(),
-  after: z.unknown().describe('what is written there now; absent when nothing is'),
+  after: z.unknown().describe('new value; absent if the key is no longer set'),
   file: z.string(),
   backup: z.string(),
   locked: z.boolean().describe('whether the lock of the file was renewed'),
@@ -44,7 +44,7 @@ const changed = z.object({
 
 export const setConfig = defineOperation({
   name: 'config.set',
-  summary: 'Change one key in its file; comments stay, and an invalid result is refused.',
+  summary: 'Change one key in its file. Comments are kept, and an invalid result is rejected.',
   effect: 'write',
   ...onFiles,
   scope: 'config:rw',
@@ -73,7 +73,7 @@ export const setConfig = defineOperation({
 
 export const unsetConfig = defineOperation({
   name: 'config.unset',
-  summary: 'Take one key, or one entry of a list, out of its file.',
+  summary: 'Remove one key, or one entry of a list, from its file.',
   effect: 'write',
   ...onFiles,
   scope: 'config:rw',
@@ -114,7 +114,8 @@ function change(
   isMeant = false,
 ): z.output<typeof changed> {
   if (!isMeant) {
-    throw new DuctileError('INPUT_INVALID', 'add --apply to do it, or --dry-run to see it', {
+    const message = 'add --apply to write the change, or --dry-run to preview it';
+    throw new DuctileError('INPUT_INVALID', message, {
       place: 'apply',
       hint: 'Nothing was changed.',
     });
@@ -126,7 +127,7 @@ function change(
 
 function describe({ edit, before, after }: PlannedEdit): string[] {
   const [was, is] = [before, after].map((value) => JSON.stringify(value) ?? 'not set');
-  return [`${edit.key} in ${edit.file} would change from ${was} to ${is}.`];
+  return [`${edit.key} in ${edit.file} will change from ${was} to ${is}.`];
 }
 
 function planSet(context: Context, assignment: string): PlannedEdit {
@@ -181,24 +182,27 @@ const ADDRESS_RULE = 'must be an address such as 127.0.0.1:8080';
 
 export const initConfig = defineOperation({
   name: 'config.init',
-  summary: 'Write a configuration that works at once.',
+  summary: 'Create a working configuration.',
   effect: 'write',
   ...onFiles,
   scope: 'config:rw',
   input: z.strictObject({
-    directory: z.string().optional().describe('where; ~/.config/ductile unless given'),
+    directory: z
+      .string()
+      .optional()
+      .describe('directory of the configuration (default: ~/.config/ductile)'),
     api: z
       .union([z.boolean(), z.string().regex(ADDRESS, ADDRESS_RULE)], { error: ADDRESS_RULE })
       .default(true)
-      .describe('the HTTP API: on 127.0.0.1:8080, or where it is to listen'),
-    force: z.boolean().optional().describe('replace a config.yaml that is there'),
+      .describe('address of the HTTP API, or false for no API (default: 127.0.0.1:8080)'),
+    force: z.boolean().optional().describe('replace an existing config.yaml'),
   }),
   output: z.object({
     directory: z.string(),
     files: z.array(z.string()),
-    url: z.string().nullable().describe('of the API, once the service runs'),
-    token: z.string().nullable().describe('for the API; shown now, and kept in .env alone'),
-    next: z.array(z.string()).describe('commands to go on with'),
+    url: z.string().nullable().describe('URL of the API while the service runs'),
+    token: z.string().nullable().describe('token for the API; shown only now, and stored in .env'),
+    next: z.array(z.string()).describe('commands to run next'),
   }),
   errors: ['CONFIG_EXISTS', 'CONFIG_INVALID', 'INPUT_INVALID'],
   cli: {
@@ -231,9 +235,9 @@ export const initConfig = defineOperation({
   },
   plan(context, { directory = homeOf(context), api }) {
     const listen = addressOf(api);
-    const token = `A token would be made, and kept in ${join(directory, '.env')}.`;
+    const token = `A token will be created and stored in ${join(directory, '.env')}.`;
     return Promise.resolve([
-      `${join(directory, 'config.yaml')} and AGENTS.md beside it would be written, and locked.`,
+      `${join(directory, 'config.yaml')} and AGENTS.md will be written, and locked.`,
       ...(listen === undefined ? [] : [token]),
     ]);
   },
@@ -262,12 +266,17 @@ export const backupConfig = defineOperation({
   ...onFiles,
   scope: 'config:rw',
   input: z.strictObject({
-    to: z.string().optional().describe('the archive; backup-<time>.tar.gz beside it unless given'),
+    to: z
+      .string()
+      .optional()
+      .describe('the archive (default: backup-<time>.tar.gz in the configuration directory)'),
   }),
   output: z.object({
     path: z.string(),
     files: z.array(z.string()),
-    outside: z.array(z.string()).describe('files that lie elsewhere and are not in the archive'),
+    outside: z
+      .array(z.string())
+      .describe('files outside the configuration directory, which are not in the archive'),
   }),
   errors: ['ARCHIVE_INVALID', 'CONFIG_NOT_FOUND', 'INPUT_INVALID'],
   cli: {
@@ -285,15 +294,17 @@ export const backupConfig = defineOperation({
   plan(context) {
     const { files, outside } = listBackup(readConfig(loadOptions(context)));
     return Promise.resolve([
-      ...files.map((path) => `${path} would be in it.`),
-      ...outside.map((path) => `${path} would not: it lies elsewhere.`),
+      ...files.map((path) => `${path} will be in the archive.`),
+      ...outside.map((path) => `${path} will not be in the archive: ${OUTSIDE}.`),
     ]);
   },
 });
 
+const OUTSIDE = 'it is outside the configuration directory';
+
 export const restoreConfig = defineOperation({
   name: 'config.restore',
-  summary: 'Put the files of an archive in the place of the configuration, and lock them.',
+  summary: 'Replace the configuration with the files of an archive, and lock them.',
   effect: 'destroy',
   ...onFiles,
   scope: 'config:rw',
@@ -301,8 +312,10 @@ export const restoreConfig = defineOperation({
   output: z.object({
     directory: z.string(),
     files: z.array(z.string()),
-    aside: z.array(z.string()).describe('files that were set aside, as <file>.bak'),
-    previous: z.string().nullable().describe('the archive of what was there'),
+    aside: z
+      .array(z.string())
+      .describe('files that the archive does not have, renamed to <file>.bak'),
+    previous: z.string().nullable().describe('archive of the previous configuration'),
     validation: findingsShape,
   }),
   errors: ['ARCHIVE_INVALID', 'CONFIG_INVALID', 'INPUT_INVALID'],
@@ -333,7 +346,7 @@ export const restoreConfig = defineOperation({
   plan(context, { archive }) {
     const { directory, restoring } = planRestore(context, archive);
     return Promise.resolve(
-      restoring.entries.map(({ path }) => `${join(directory, path)} would be written.`),
+      restoring.entries.map(({ path }) => `${join(directory, path)} will be written.`),
     );
   },
 });

@@ -40,7 +40,7 @@ export function planEdit(
   const { file, inside } = findTargetFile(reading, path);
   const text = patchText(readFileSync(file, 'utf8'), inside, value);
   if (text === undefined) {
-    const message = `${keyText(path)} has no such place in ${file}`;
+    const message = `${keyText(path)} cannot be set in ${file}`;
     throw makeKeyError(message, findSpelling(reading, path));
   }
   return checkEdit(file, path, text, options);
@@ -74,7 +74,7 @@ function makeKeyError(message: string, spelling?: Problem): DuctileError {
     place: 'key',
     hint:
       spelling === undefined
-        ? 'See what is there with `ductile config show`.'
+        ? 'Run `ductile config show` to see the current keys.'
         : `Edit ${spelling.place} first: ${sentence(spelling)}.`,
   });
 }
@@ -180,7 +180,7 @@ export function parseValue(text: string): unknown {
 }
 
 function notExact(text: string): DuctileError {
-  const message = `${text} has a number with more digits than a number can keep`;
+  const message = `${text} has a number with more digits than a number can hold`;
   return new DuctileError('INPUT_INVALID', message, { hint: 'Put the number in quotes.' });
 }
 

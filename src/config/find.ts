@@ -64,7 +64,7 @@ function findAt(locations: readonly string[], source: string | undefined): Confi
 }
 
 const FIRST_STEPS =
-  'Write one with `ductile init`, name another with --config, or look around with `ductile demo`.';
+  'Create one with `ductile init`, name another with --config, or try `ductile demo`.';
 
 /** Returns a hint about the common mistake `config.yml`. */
 function hintMisspelled(candidates: readonly string[]): { hint?: string } {
@@ -100,7 +100,7 @@ export function findUnread(
       makeProblem(
         join(directory, name),
         '',
-        'is not read: nothing includes it',
+        'is not read: no file includes it',
         `Add \`include: [${name}]\` to config.yaml, or move the file away.`,
       ),
     );

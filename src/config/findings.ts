@@ -115,12 +115,12 @@ function findExposure({ document }: ConfigReading, { api, webhooks, service }: C
   };
   for (const [key, listener] of Object.entries({ api, webhooks })) {
     if (!listener.enabled || isLoopback(listener)) continue;
-    const hint = 'Listen on 127.0.0.1 and let a proxy with TLS speak to the network.';
-    warn([key, 'listen'], 'is reachable from other machines, and speaks HTTP without TLS', hint);
+    const hint = 'Listen on 127.0.0.1, behind a proxy with TLS.';
+    warn([key, 'listen'], 'is reachable from other machines, over HTTP without TLS', hint);
   }
   if (api.allowedOrigins.includes('*')) {
-    const hint = 'List the origins of the pages that may ask.';
-    warn(['api', 'allowed_origins'], 'lets every web page ask', hint);
+    const hint = 'List the origins of the pages that may call the API.';
+    warn(['api', 'allowed_origins'], 'allows every web page to call the API', hint);
   }
   for (const path of listTokens(document.value)) {
     const written = valueAt(document.value, path);
@@ -129,11 +129,11 @@ function findExposure({ document }: ConfigReading, { api, webhooks, service }: C
     warn(
       path,
       `is shorter than ${TOKEN_CHARS_MIN} characters`,
-      'Make one: `openssl rand -hex 24`.',
+      'Generate one with `openssl rand -hex 24`.',
     );
   }
   if (service.tickIntervalMs < 1000) {
-    const hint = 'One second or more is kind to the database.';
+    const hint = 'Use one second or more to limit the load on the database.';
     warn(['service', 'tick_interval'], 'is shorter than a second', hint);
   }
   return findings;
@@ -163,7 +163,7 @@ function isLoopback({ host }: Pick<ApiConfig, 'host'>): boolean {
 function findState({ state }: Config): Finding[] {
   if ((modeOf(state.dir) & 0o077) === 0) return [];
   const fix = `Run \`chmod 700 ${state.dir}\`.`;
-  const problem = makeProblem(state.dir, 'state', 'can be entered by other users', fix);
+  const problem = makeProblem(state.dir, 'state', 'can be accessed by other users', fix);
   return [toFinding('warning', 'state', problem)];
 }
 

@@ -19,36 +19,39 @@ import {
 const snapshotShape = z.object({
   config_snapshot_id: z.string(),
   created_at: z.string(),
-  last_used_at: z.string().describe('noted once in a while, as long as a process works with it'),
+  last_used_at: z.string().describe('updated from time to time while a process uses it'),
   reason: z.enum(['start', 'reload']),
-  generation: z.int().describe('1 from the start of the process, one more with each reload'),
+  generation: z.int().describe('1 at the start of the process, one more with each reload'),
   process_id: z.string(),
-  hash: z.string().describe('of the configuration; the same when nothing was changed'),
+  hash: z.string().describe('hash of the configuration; the same if nothing changed'),
   plugins: z.unknown().describe('the fingerprint of each plugin'),
-  compared_with: z.string().nullable().describe('the configuration before it; null for the first'),
-  changed: z.string().describe('what differs from the one before it, in a line'),
+  compared_with: z.string().nullable().describe('id of the previous snapshot; null for the first'),
+  changed: z.string().describe('differences from the previous snapshot, in one line'),
   changes: z
     .array(
       z.object({ key: z.string(), before: z.string().nullable(), after: z.string().nullable() }),
     )
     .describe(`keys that differ, at most ${limits.snapshotChangesMax}; secrets are masked`),
-  changes_left: z.int().describe('keys that differ and are not listed'),
+  changes_left: z.int().describe('number of further keys that differ'),
   plugins_changed: z
     .array(z.string())
-    .describe('plugins whose program or settings differ, or that came or went'),
-  config: z.unknown().optional().describe('without secrets; only when one is asked for by its id'),
+    .describe('plugins that were added or removed, or whose program or settings changed'),
+  config: z
+    .unknown()
+    .optional()
+    .describe('the configuration without secrets; only if the request names the id'),
 });
 
 export const configHistory = defineOperation({
   name: 'config.history',
-  summary: 'List the configurations that processes worked with, newest first, with what changed.',
+  summary: 'List the configurations that processes used, newest first, with their changes.',
   details: ['plugins'],
   effect: 'read',
   isForRoot: true,
   scope: 'config:ro',
   needs: 'ledger',
   input: z.strictObject({
-    id: nonBlankText().optional().describe('only this one, with its configuration'),
+    id: nonBlankText().optional().describe('only this snapshot, with its configuration'),
     cursor: pageFields.cursor,
     limit: limitField,
   }),
@@ -71,7 +74,7 @@ export const configHistory = defineOperation({
         ['HASH', 'hash', 'detail'],
         ['LAST USED', 'last_used_at', 'detail'],
       ],
-      empty: 'Nothing has been started here yet.',
+      empty: 'No snapshots. `ductile system start` records the first one.',
     },
   },
   async run({ engine: { ledger } }, { id, cursor, limit: rows }) {
@@ -92,9 +95,9 @@ export const configHistory = defineOperation({
     }
     const found = await findSnapshot(ledger, id);
     if (found === undefined) {
-      throw new DuctileError('INPUT_INVALID', `there is no configuration ${id} on record`, {
+      throw new DuctileError('INPUT_INVALID', `configuration snapshot ${id} was not found`, {
         place: 'id',
-        hint: 'See those that are there with `ductile config history`.',
+        hint: 'Run `ductile config history` to list the snapshots.',
       });
     }
     const [before] = await ledger.snapshots.list(1, { createdAt: found.createdAt, id: found.id });
@@ -133,7 +136,7 @@ function show(
 function describeChanges(snapshot: ConfigSnapshot, before: ConfigSnapshot | undefined) {
   if (before === undefined) {
     const none = { changes: [], changes_left: 0, plugins_changed: [] };
-    return { compared_with: null, changed: 'the first on record', ...none };
+    return { compared_with: null, changed: 'first snapshot', ...none };
   }
   // Most texts are equal, so skip parsing them.
   const isSame = snapshot.config === before.config;
@@ -170,7 +173,7 @@ function describeLine(
   const parts = [
     first === undefined ? [] : `${first.key}: ${values}${more}`,
     plugins.length === 0 ? [] : `plugins: ${plugins.join(', ')}`,
-    hasSecret ? 'a value that is masked, or a file' : [],
+    hasSecret ? 'a masked value, or a file' : [],
   ].flat();
   return parts.length === 0 ? 'nothing' : parts.join('; ');
 }

@@ -124,17 +124,17 @@ function findReserved({ plugins, routes, pipelines }: Provides, place: string): 
     Object.entries(reserved)
       .filter(([key]) => isObject(entry) && Object.hasOwn(entry, key))
       .map(([key, why]) => {
-        const message = `is for the configuration files; ${why}`;
-        return makeProblem(place, keyText([...path, key]), message, 'Leave it away.');
+        const message = `is only for the configuration files: ${why}`;
+        return makeProblem(place, keyText([...path, key]), message, 'Remove it.');
       }),
   );
 }
 
 const reserved: Readonly<Record<string, string>> = {
-  shared: 'what a package brings belongs to one ledger',
-  api_access: 'a package does not give itself rights',
-  limits: 'a package does not choose its own limits',
-  isolation: 'a package does not choose how its processes are confined',
+  shared: 'the content of a package belongs to one ledger',
+  api_access: 'a package cannot grant itself rights',
+  limits: 'a package cannot choose its own limits',
+  isolation: 'a package cannot choose how its processes are confined',
 };
 
 /** Finds secrets in a package: everyone who has the package could read them. */
@@ -143,8 +143,8 @@ function findSecrets({ webhooks }: Provides, place: string): Problem[] {
     secretKeys
       .filter((key) => Object.hasOwn(entry, key))
       .map((key) => {
-        const hint = 'Leave it away: one is made, or name a credential with `credential`.';
-        const message = 'is a secret, and a package holds none';
+        const hint = 'Remove it. Ductile generates one, or uses the credential in `credential`.';
+        const message = 'is a secret, which a package must not contain';
         return makeProblem(place, keyText(['webhooks', index, key]), message, hint);
       }),
   );
@@ -168,7 +168,7 @@ function findCollisions({ plugins, pipelines }: Config, one: InstalledPackage): 
 }
 
 function takenBy(place: string): string {
-  return `is a name that is taken already (${place})`;
+  return `is already used (${place})`;
 }
 
 function extend(config: Config, one: InstalledPackage, parsed: ParsedInstallation): Config {

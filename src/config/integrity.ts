@@ -56,10 +56,10 @@ export function readLock(directory: string): LockReading {
   if (problem !== undefined) return unusable(problem.message);
   const { version, generated_at: generatedAt, hashes, plugins } = isObject(value) ? value : {};
   if (version !== LOCK_VERSION) {
-    return unusable(`the file is not of version ${LOCK_VERSION} of its form`);
+    return unusable(`the file does not have the format version ${LOCK_VERSION}`);
   }
   if (typeof generatedAt !== 'string' || !isObject(hashes)) {
-    return unusable('the file does not say what was locked, and when');
+    return unusable('the file lacks `generated_at` or `hashes`');
   }
   const entries = Object.entries(hashes).map(
     ([path, hash]) => [path, typeof hash === 'string' ? hash : ''] as const,
@@ -72,7 +72,7 @@ export function readLock(directory: string): LockReading {
     [`the entrypoint of ${name}`, entrypoint] as const,
   ]);
   const invalid = [...entries, ...ofPlugins].find(([, hash]) => !/^[0-9a-f]{64}$/.test(hash));
-  if (invalid !== undefined) return unusable(`the hash of ${invalid[0]} is not one`);
+  if (invalid !== undefined) return unusable(`the hash of ${invalid[0]} is not valid`);
   const locked = pluginHashes === undefined ? undefined : new Map(pluginHashes);
   return { state: 'sound', manifest: { generatedAt, hashes: new Map(entries), plugins: locked } };
 }

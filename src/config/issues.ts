@@ -97,7 +97,7 @@ function describeChoice(
   choices: readonly string[],
   given: unknown,
 ): [message: string, hint?: string] {
-  if (given === undefined) return ['is required', `It is ${orList(choices)}.`];
+  if (given === undefined) return ['is required', `Use ${orList(choices)}.`];
   const close = typeof given === 'string' ? nearest(given, choices) : undefined;
   const message = `must be ${orList(choices)}${but(given)}`;
   return close === undefined || choices.length === 1

@@ -24,7 +24,7 @@ export function makeJsonSchema(): JsonObject {
   return {
     ...(schema as JsonObject),
     title: 'Configuration of Ductile',
-    description: 'config.yaml, and the files that it includes, which may have any part of it.',
+    description: 'config.yaml and the files that it includes. An included file may have any part.',
   };
 }
 

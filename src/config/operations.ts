@@ -27,7 +27,7 @@ import { defineOperation } from '../operation/define.ts';
 import { loadOptions } from './check.operations.ts';
 
 /** The reason why HTTP doesn't offer these operations. */
-export const FILES_HERE = 'it works on files, there where the command is given';
+export const FILES_HERE = 'it works on files of the machine where you run it';
 /** The fields of operations that work only on files, where the command is typed. */
 export const onFiles = { isForRoot: true, needs: 'files', http: { absent: FILES_HERE } } as const;
 const tierShape = z.enum(['high', 'operational']);
@@ -37,7 +37,7 @@ export const addressField = z
 
 export const lockConfig = defineOperation({
   name: 'config.lock',
-  summary: 'Accept the files of the configuration and its plugins as they are now.',
+  summary: 'Lock the configuration files and the plugins in their current state.',
   effect: 'write',
   ...onFiles,
   scope: 'config:rw',
@@ -47,7 +47,7 @@ export const lockConfig = defineOperation({
     files: z.array(z.object({ path: z.string(), tier: tierShape, hash: z.string() })),
     plugins: z
       .array(z.object({ name: z.string(), manifest: z.string(), entrypoint: z.string() }))
-      .describe('the hashes of what each of them is'),
+      .describe('hashes of the manifest and the entrypoint of each plugin'),
   }),
   errors: ['CONFIG_INVALID', 'CONFIG_NOT_FOUND'],
   cli: { examples: ['ductile config lock', 'ductile config lock --dry-run'] },
@@ -70,13 +70,13 @@ export const lockConfig = defineOperation({
     const now = [...(hashesToLock(config, manifest) ?? [])];
     const before = findLockedPlugins(manifest);
     const changes = [
-      ...drift.map(({ path, change }) => `${path} would be ${changeWords[change]}.`),
+      ...drift.map(({ path, change }) => `${path} will be ${changeWords[change]}.`),
       ...now.flatMap(([name, hashes]) => {
         const change = compareHashes(hashes, before?.get(name));
-        return change === undefined ? [] : [`The plugin ${name} would be ${changeWords[change]}.`];
+        return change === undefined ? [] : [`Plugin ${name} will be ${changeWords[change]}.`];
       }),
     ];
-    const same = `All ${files.length} files and ${now.length} plugins are locked as they are.`;
+    const same = `All ${files.length} files and ${now.length} plugins are already locked.`;
     return Promise.resolve(changes.length === 0 ? [same] : changes);
   },
 });
@@ -102,22 +102,26 @@ function compareHashes(
   return isSame ? undefined : 'changed';
 }
 
-const changeWords = { added: 'added', changed: 'accepted as it is now', removed: 'forgotten' };
+const changeWords = {
+  added: 'added to the lock',
+  changed: 'locked in its current state',
+  removed: 'removed from the lock',
+};
 
 export const showConfig = defineOperation({
   name: 'config.show',
-  summary: 'Show the configuration as it is written in all its files, without secrets.',
+  summary: 'Show the configuration as written in its files, without secrets.',
   effect: 'read',
   isForRoot: true,
   scope: 'config:ro',
   needs: 'files',
   input: z.strictObject({
     path: addressField.optional(),
-    effective: z.boolean().optional().describe('with the defaults of keys that are not written'),
+    effective: z.boolean().optional().describe('include the defaults of keys that are not set'),
   }),
   output: z.object({ config: z.unknown(), yaml: z.string() }),
   errors: ['CONFIG_INVALID', 'CONFIG_NOT_FOUND', 'INPUT_INVALID'],
-  http: { absent: '`GET /config/view` shows what is in force' },
+  http: { absent: '`GET /config/view` shows the active configuration' },
   cli: {
     positionals: ['path'],
     examples: [
@@ -136,7 +140,7 @@ export const showConfig = defineOperation({
 
 export const getConfig = defineOperation({
   name: 'config.get',
-  summary: 'Show one key, and where it is set.',
+  summary: 'Show the value of one key and where it is set.',
   effect: 'read',
   ...onFiles,
   scope: 'config:ro',
@@ -181,16 +185,16 @@ const diffShape = z.object({
         after: z.string().nullable(),
       }),
     )
-    .describe('keys that differ from the backup, or from what a service loaded last; masked'),
-  keys_compared_with: z.string().nullable().describe('null if no service has loaded anything'),
+    .describe('keys that differ from the backup or the last loaded configuration; secrets are masked'),
+  keys_compared_with: z.string().nullable().describe('null if no service has loaded one'),
   plugins: z
     .array(z.object({ key: z.string(), file: z.string(), change: z.string() }))
-    .describe('of plugins in use, what differs from the lock; none without one, or with a backup'),
+    .describe('used plugins that differ from the lock; empty without a lock, or with a backup'),
 });
 
 export const diffConfig = defineOperation({
   name: 'config.diff',
-  summary: 'Compare the configuration with what was locked and what is active, or with a backup.',
+  summary: 'Compare the configuration with its lock and the active one, or with a backup.',
   effect: 'read',
   ...onFiles,
   scope: 'config:ro',
@@ -216,7 +220,7 @@ export const diffConfig = defineOperation({
     const active = await readActive(reading);
     const keys = (active?.changes ?? []).map(toKeyRow);
     const same = files.length === 0 && plugins.length === 0 && keys.length === 0;
-    const loaded = active && `what process ${active.snapshot.processId} loaded`;
+    const loaded = active && `the configuration that process ${active.snapshot.processId} loaded`;
     const keysWith = active === undefined ? null : `${loaded} at ${active.snapshot.createdAt}`;
     const compared = { compared_with: since, keys_compared_with: keysWith };
     return { same, ...compared, files, keys, plugins };
@@ -233,7 +237,7 @@ export const schemaConfig = defineOperation({
   input: z.strictObject({}),
   output: z.object({ schema: z.record(z.string(), z.unknown()) }),
   errors: [],
-  http: { absent: 'it is part of the program, and the same everywhere' },
+  http: { absent: 'it is part of the program, and the same on every machine' },
   cli: { examples: ['ductile config schema > ductile.schema.json'] },
   run() {
     return Promise.resolve({ schema: makeJsonSchema() });
@@ -242,7 +246,7 @@ export const schemaConfig = defineOperation({
 
 export const viewConfig = defineOperation({
   name: 'config.view',
-  summary: 'Show the configuration that is in force, without secrets.',
+  summary: 'Show the active configuration, without secrets.',
   effect: 'read',
   isForRoot: true,
   scope: 'config:ro',
@@ -331,6 +335,6 @@ function requireConfig<R extends ConfigReading>(reading: R) {
 function notSet(path: string): DuctileError {
   return new DuctileError('INPUT_INVALID', `${path} is not set`, {
     place: 'path',
-    hint: 'See what is there with `ductile config show --effective`.',
+    hint: 'Run `ductile config show --effective` to see all keys.',
   });
 }

@@ -50,8 +50,8 @@ export function findPackages(roots: readonly string[]): PackageListing {
     const first = packages.get(key);
     if (first === undefined) packages.set(key, found.package);
     else if (first.hash !== found.package.hash) {
-      const message = `is ${key}, which is there already (${first.place}) with another content`;
-      problems.push(makeProblem(place, '', `the package ${message}`, 'Give it another version.'));
+      const message = `${key} already exists with other content (${first.place})`;
+      problems.push(makeProblem(place, '', `the package ${message}`, 'Change its version.'));
     }
   }
   const all = [...packages.values()].sort((a, b) => {
@@ -88,13 +88,14 @@ export function pickPackage(found: PackageListing, slug: string, version: string
 function explainBroken({ problems }: PackageListing, slug: string): string | undefined {
   const isMeant = problems.some(({ place }) => place.split(sep).includes(slug));
   if (!isMeant) return undefined;
-  return 'Something of that name is there and cannot be used: `ductile package list` says why.';
+  return 'A package of that name exists but is invalid. Run `ductile package list` to see why.';
 }
 
 export function readPackage(directory: string): PackageReading {
   const file = join(directory, PACKAGE_FILE);
   if (!existsSync(file)) {
-    const problem = makeProblem(file, '', 'the file does not exist', 'Name the directory of one.');
+    const hint = 'Name the directory of a package.';
+    const problem = makeProblem(file, '', 'the file does not exist', hint);
     return { directory, package: undefined, problems: [problem] };
   }
   const files = readPackageFiles(directory);
@@ -223,15 +224,15 @@ function readFile(path: string, entry: Dirent, reading: FilesReading): void {
 }
 
 function refuseFile(path: string, entry: Dirent): { message: string; hint: string } | undefined {
-  const hint = 'A package is metadata alone: make it a plugin, or take it out.';
+  const hint = 'A package contains only metadata. Remove the file, or move it to a plugin.';
   if (entry.isSymbolicLink()) return { message: 'is a symbolic link', hint };
   if (!entry.isFile()) return { message: 'is not a regular file', hint };
   const { mode, size } = lstatSync(path);
   const isWords = allowed.has(extname(entry.name).toLowerCase()) || plain.has(entry.name);
-  if (!isWords) return { message: 'could be code; only YAML, JSON and Markdown may be here', hint };
-  if ((mode & EXECUTABLE) !== 0) return { message: 'is executable', hint: `Run: chmod -x ${path}` };
+  if (!isWords) return { message: 'could be code; only YAML, JSON and Markdown are allowed', hint };
+  if ((mode & EXECUTABLE) !== 0) return { message: 'is executable', hint: `Run \`chmod -x ${path}\`.` };
   if ((mode & WORLD_WRITABLE) !== 0) {
-    return { message: 'is writable by everybody', hint: `Run: chmod o-w ${path}` };
+    return { message: 'is writable by all users', hint: `Run \`chmod o-w ${path}\`.` };
   }
   if (size <= limits.packageFileBytesMax) return undefined;
   return { message: `is larger than ${limits.packageFileBytesMax} bytes`, hint: 'Shorten it.' };

@@ -28,7 +28,7 @@ export function buildIsolation(
     written.map((path, index) => {
       const resolved = resolvePath(path, directory, home);
       if (resolved === '/' || resolved.includes('\n')) {
-        const message = `is ${JSON.stringify(path)}, which cannot be listed`;
+        const message = `is ${JSON.stringify(path)}, which is not allowed`;
         report([...keyPath, key, index], message, 'List the directories that the plugin needs.');
       }
       return resolved;

@@ -7,7 +7,7 @@ export interface KeyRefusal {
 }
 
 const keptWithLog: KeyRefusal = {
-  message: 'has no effect: what is known of an attempt is one row, kept as long as its log',
+  message: 'has no effect: an attempt is one row, which is kept as long as its log',
   hint: 'Remove it, and set service.job_log_retention.',
 };
 const sameUser: KeyRefusal = {
@@ -30,7 +30,7 @@ const refusals: Readonly<Record<string, KeyRefusal>> = {
   'service.unconfined': sameUser,
   'service.admission.fail_on_sidedoor': {
     message:
-      'is not needed: plugins that others can change, or outside of plugin_roots, never load',
+      'is not needed: plugins outside plugin_roots, or that other users can change, never load',
     hint: 'Remove it.',
   },
   'plugins.*.concurrency_safe': {
@@ -61,7 +61,10 @@ const refusals: Readonly<Record<string, KeyRefusal>> = {
     hint: 'Remove it.',
   },
   'pipelines.*.steps.*.relay': noRelay,
-  tcc_paths: { message: 'is not supported', hint: 'Remove it; the system asks when it has to.' },
+  tcc_paths: {
+    message: 'is not supported',
+    hint: 'Remove it. The operating system asks for permission when needed.',
+  },
   instances: noRelay,
   remote_ingress: noRelay,
   accounts: sameUser,

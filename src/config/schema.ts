@@ -69,7 +69,7 @@ const service = strictSection({
     path: ['reap_after'],
     error:
       `must be at least ${BEATS_BEFORE_REAP} times service.heartbeat_interval, ` +
-      'or live processes would be taken for dead',
+      'or live processes would be presumed dead',
     when: valid('reap_after', 'heartbeat_interval'),
   });
 

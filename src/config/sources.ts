@@ -38,7 +38,7 @@ export function readSources(
     const chain = [...parents, file];
     if (before !== undefined) {
       const message = parents.includes(file)
-        ? `leads in a circle: ${chain.join(' → ')}`
+        ? `is part of a cycle: ${chain.join(' → ')}`
         : `includes ${file} again; it was included by ${before.join(' → ')}`;
       problems.push(named(message, 'Include every file once.'));
       return;
@@ -46,7 +46,7 @@ export function readSources(
     seen.set(file, chain);
     if (seen.size > limits.configFilesMax) {
       if (seen.size === limits.configFilesMax + 1) {
-        problems.push(named(`is one file too many; at most ${limits.configFilesMax} are read`));
+        problems.push(named(`exceeds the limit of ${limits.configFilesMax} files`));
       }
       return;
     }
@@ -98,7 +98,7 @@ function listPaths({ document, file }: ConfigSource, key: KeyPath, home: string)
     const named: MakeProblem = (message, hint) =>
       makeProblem(document.placeOf(path), keyText(path), message, hint);
     const problem = written.includes('${')
-      ? named('names a variable, but files are read before variables are', 'Write the path itself.')
+      ? named('names a variable, but variables in paths are not replaced', 'Write the path itself.')
       : undefined;
     return [{ path: resolvePath(written, dirname(file), home), named, problem }];
   });

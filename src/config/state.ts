@@ -43,7 +43,8 @@ export function buildState(parsed: WrittenState, key: string, context: StateCont
     context.report([key, 'schema'], `says ${parsed.schema} but the url says ${fromUrl}`);
   } else if (!/^(?!pg_)[a-z_][a-z0-9_]{0,62}$/.test(schema)) {
     const rule = 'Use lowercase letters, digits and _, at most 63, not starting with pg_.';
-    context.report([key, from], `names the schema ${JSON.stringify(schema)}`, rule);
+    const message = `names the schema ${JSON.stringify(schema)}, which is not allowed`;
+    context.report([key, from], message, rule);
   }
   return { kind: 'postgres', url: url.href, schema, dir };
 }

@@ -25,7 +25,7 @@ export function buildTokens(parsed: ParsedConfig, context: TokenContext): ApiTok
   const tokens: ApiToken[] = [];
   const isNew = (name: string, path: KeyPath): boolean => {
     const isKnown = names.has(name);
-    if (isKnown) report(path, `is the second token that is called ${name}`);
+    if (isKnown) report(path, `is the second token with the name ${name}`);
     names.add(name);
     return !isKnown;
   };
@@ -42,7 +42,7 @@ export function buildTokens(parsed: ParsedConfig, context: TokenContext): ApiTok
     add(name, token, scopes, ['api', 'auth', 'tokens', index]);
   }
   const secrets = new Set(parsed.webhooks.endpoints.map(({ secret_ref: name }) => name));
-  const noScopes = `must say what it may do${describeUnknownSecrets(parsed)}`;
+  const noScopes = `is required${describeUnknownSecrets(parsed)}`;
   for (const [index, entry] of parsed.tokens.entries()) {
     const path = ['tokens', index];
     const file = entry.scopes_file;
@@ -68,8 +68,8 @@ function describeUnknownSecrets({ tokens, webhooks }: ParsedConfig): string {
   const names = new Set(tokens.map(({ name }) => name));
   const unknown = webhooks.endpoints.filter(({ secret_ref: name }) => !names.has(name));
   if (unknown.length === 0) return '';
-  const told = unknown.map(({ path, secret_ref: name }) => `${path} has ${name}`).join(', ');
-  return `, or be the secret_ref of a webhook: ${told}`;
+  const used = unknown.map(({ path, secret_ref: name }) => `${path} uses ${name}`).join(', ');
+  return `, unless the token is the secret_ref of a webhook: ${used}`;
 }
 
 /** Hashes a token: the digest recognizes it and reveals nothing. */
@@ -78,8 +78,8 @@ export function hashToken(token: string): string {
 }
 
 const SCOPES =
-  'Write scopes or scopes_file. Only the secret of a webhook, which its secret_ref names, has neither.';
-const ONE_EACH = 'Give each its own, so that the log can tell who it was.';
+  'Set scopes or scopes_file. Only a token that a secret_ref of a webhook names needs neither.';
+const ONE_EACH = 'Give each caller its own token, so that the log shows who called.';
 
 interface ScopeFiles {
   /** The files that were read. */
@@ -118,7 +118,7 @@ export function makeScopeFiles({ directory, home, report, warn }: ScopeFileOptio
     const hash = blake3(bytes);
     files.set(file, { path: file, tier: 'high', hash });
     if (expected !== undefined && expected !== `blake3:${hash}`) {
-      const hint = `Look at what changed in the file. If it is right, set scopes_hash to blake3:${hash}.`;
+      const hint = `Review the changed file. If it is right, set scopes_hash to blake3:${hash}.`;
       report([...path.slice(0, -1), 'scopes_hash'], `is not the hash of ${file}`, hint);
       return [];
     }

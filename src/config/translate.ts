@@ -46,7 +46,7 @@ export const translations: readonly Translation[] = [
   },
   {
     from: 'service.hook_max_depth',
-    message: 'has no effect: what job.succeeded or job.dead started never starts another',
+    message: 'has no effect: a job that job.succeeded or job.dead started emits neither of them',
     hint: 'Remove it. service.max_hops limits every other chain of signals.',
   },
   {

@@ -43,9 +43,9 @@ function showInit(output: JsonOutput, printer: Printer): void {
     ['token', token],
   ]);
   if (token !== null)
-    printer.line('The token is shown this once; it is kept in .env, for you alone.');
+    printer.line('The token is shown only once. It is stored in .env, which only you can read.');
   printer.line('');
-  printer.line('Go on with:');
+  printer.line('Next:');
   for (const command of listOf(next)) printer.line(`  ${showCell(command)}`);
 }
 
@@ -76,8 +76,8 @@ function showChange(output: JsonOutput, printer: Printer): void {
   const was = before === undefined ? '' : ` (it was ${showValue(before)})`;
   const is = after === undefined ? 'no longer set' : `now ${showValue(after)}`;
   printer.line(`${showCell(key)} is ${is}${was}`);
-  printer.line(`  ${showCell(file)}; what was there is in ${showCell(backup)}`);
-  if (locked !== true) printer.advise('  It is not locked: see `ductile config diff`.');
+  printer.line(`  ${showCell(file)}; the previous version is in ${showCell(backup)}`);
+  if (locked !== true) printer.advise('  The file is not locked. Run `ductile config diff`.');
   showFindings(rowOf(output['validation']), printer);
 }
 
@@ -101,7 +101,7 @@ function showDiff(output: JsonOutput, printer: Printer): void {
   const against = showCell(output['compared_with']);
   const hasKeys = listOf(output['keys']).length > 0;
   if (against === 'no lock' && listOf(output['files']).length === 0 && !hasKeys) {
-    return printer.advise('There is no lock to compare with; `ductile config lock` makes one.');
+    return printer.advise('There is no lock. Run `ductile config lock` to create one.');
   }
   if (output['same'] === true) return printer.line(`The same as ${against}.`);
   printer.line(`Compared with ${against}:`);

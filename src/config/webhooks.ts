@@ -32,7 +32,7 @@ const endpoint = strictSection({
     .string()
     .max(limits.webhookPathCharsMax)
     .regex(/^\/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-]$/, 'must be a path such as /hook/github')
-    .refine((path) => !/^\/(?:healthz?$|hooks\/)/.test(path), 'is taken: it has another meaning'),
+    .refine((path) => !/^\/(?:healthz?$|hooks\/)/.test(path), 'is reserved'),
   plugin: pluginName(),
   command: commandName().default('handle'),
   secret_ref: nonBlankText(),

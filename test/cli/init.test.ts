@@ -37,7 +37,7 @@ describe('ductile init', () => {
     const directory = join(cwd, 'new');
     expect([code, err]).toEqual([0, '']);
     expect(out).not.toContain('?');
-    const next = out.split('Go on with:\n')[1]?.trimEnd().split('\n');
+    const next = out.split('Next:\n')[1]?.trimEnd().split('\n');
     expect(next?.map((line) => line.trim().split(' ').slice(0, 3).join(' '))).toEqual([
       'ductile system start',
       'ductile plugin run',

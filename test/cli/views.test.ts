@@ -168,7 +168,7 @@ test('system reload: each change on a line of its own', () => {
 
 test('config diff without a lock says how to make one', async () => {
   const none = { same: true, compared_with: 'no lock', files: [], keys: [], plugins: [] };
-  expect(await look(['config', 'diff'], none)).toContain('`ductile config lock` makes one');
+  expect(await look(['config', 'diff'], none)).toContain('Run `ductile config lock` to create one');
 });
 
 test('plugin health: the status, the result of the check and the result of the init', () => {

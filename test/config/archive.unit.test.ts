@@ -121,7 +121,7 @@ describe('a backup of a configuration', () => {
   test('never replaces a file', async () => {
     const directory = await makeConfigTree(files);
     const to = join(directory, 'config.yaml');
-    expect(() => writeBackup(readConfig({ given: directory }), to, NOW)).toThrow('there already');
+    expect(() => writeBackup(readConfig({ given: directory }), to, NOW)).toThrow('already exists');
     expect(await readFile(to, 'utf8')).toBe(files['config.yaml']);
   });
 

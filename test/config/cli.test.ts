@@ -137,7 +137,7 @@ describe('config set', () => {
     expect(empty.out).toContain('service.max_hops is now null (it was 3)');
     await config(directory, 'set', 'service.max_hops=4', '--apply');
     const planned = await config(directory, 'unset', 'service.max_hops', '--dry-run');
-    expect(planned.out).toContain('would change from 4 to not set');
+    expect(planned.out).toContain('will change from 4 to not set');
     expect((await config(directory, 'unset', 'service.max_hops')).code).toBe(2);
     const result = await config(directory, 'unset', 'service.max_hops', '--apply');
     expect(result).toMatchObject({ code: 0, err: '' });
@@ -207,7 +207,7 @@ describe('config lock, diff, backup and restore', () => {
       keys: [{ key: 'service.name', before: '"ductile"', after: '"other"' }],
     });
     const planned = await config(directory, 'lock', '--dry-run');
-    expect(planned.out).toContain('config.yaml would be accepted as it is now.');
+    expect(planned.out).toContain('config.yaml will be locked in its current state.');
     expect((await config(directory, 'lock')).code).toBe(0);
     expect((await config(directory, 'diff')).code).toBe(0);
     expect((await config(directory, 'restore', archive)).code).toBe(0);
@@ -230,7 +230,7 @@ describe('config lock, diff, backup and restore', () => {
     // Until they are locked for the first time, nothing is compared.
     expect(await found()).toEqual([]);
     const planned = await config(directory, 'lock', '--dry-run');
-    expect(planned.out).toContain('The plugin mine would be added.');
+    expect(planned.out).toContain('Plugin mine will be added to the lock.');
     expect((await config(directory, 'lock')).code).toBe(0);
     expect(await found()).toEqual([]);
     await writeFile(join(plugin, 'run'), `${succeeds}\n`);

@@ -38,11 +38,11 @@ describe('an invalid document is refused', () => {
 
   test('numbers that would silently change', () => {
     expect(problemsOf('a: {b: [123456789012345678]}')).toEqual([
-      'f:1:9 a.b[0] has more digits than a number can keep',
+      'f:1:9 a.b[0] has more digits than a number can hold',
     ]);
     for (const number of ['0.1234567890123456789', '-.1234567890123456789', '1e-400', '4.9E-324']) {
       expect(problemsOf(`a: {b: [1.5, ${number}]}`)).toEqual([
-        `f:1:14  ${number} has more digits than a number can keep`,
+        `f:1:14  ${number} has more digits than a number can hold`,
       ]);
     }
     for (const number of ['0.1', '1.50', '+1.5', '1e3', '5.', '0x1F', '1.0000000000000000000']) {

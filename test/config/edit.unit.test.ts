@@ -116,7 +116,7 @@ describe('addresses', () => {
   test('for tokens point into the existing list', () => {
     const tokens = [{ name: 'file' }];
     expect(parseAddress('token:*', { api: { auth: { tokens: [] } }, tokens })).toEqual(['tokens']);
-    expect(() => parseAddress('token:x', {})).toThrow('token:x names none of that kind');
+    expect(() => parseAddress('token:x', {})).toThrow('token:x does not exist');
   });
 
   test.each(['', '.', 'a..b', 'a[', 'job:1', 'token:none', 'token:undefined.x', 'constructor:x'])(
@@ -151,7 +151,7 @@ test.each([
 
 test.each(['12345678901234567890', '0.1234567890123456789', '{"a":[9007199254740993]}'])(
   '%s is refused, because a file could not keep it',
-  (text) => expect(() => parseValue(text)).toThrow('more digits than a number can keep'),
+  (text) => expect(() => parseValue(text)).toThrow('more digits than a number can hold'),
 );
 
 describe('an edit', () => {

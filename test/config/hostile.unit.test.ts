@@ -15,7 +15,7 @@ describe('YAML', () => {
     ['sequences', `${'- '.repeat(20_000)}x`, /^f:1:\d+ the file is nested too deeply$/],
     ['levels', `a: ${'['.repeat(70)}${']'.repeat(70)}`, /^f:1:\d+ is nested deeper than 64/],
     ['itself', 'a: &a [*a, *a, *a]', /^f:1:\d+ is nested deeper than 64 levels$/],
-    ['values', '- 1\n'.repeat(110_000), /^f:\d+:3 is where there are too many values/],
+    ['values', '- 1\n'.repeat(110_000), /^f:\d+:3 exceeds the limit of 100000 values/],
     ['aliases', `a: &a 1\nb: [${'*a, '.repeat(2000)}]`, /^f:2:\d+ there are more than 1000/],
   ])('that is endless in %s', (_, text, expected) => {
     expect(refusal(text)).toMatch(expected);
@@ -62,6 +62,6 @@ test('far too many files are refused', async () => {
     ...files,
   });
   expect(listProblems(directory)).toEqual([
-    'config.yaml:2:11 include[0] is one file too many; at most 256 are read',
+    'config.yaml:2:11 include[0] exceeds the limit of 256 files',
   ]);
 });

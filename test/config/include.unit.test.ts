@@ -72,7 +72,7 @@ service: {name: root, max_hops: 9, allow_symlinks: true}
     expect(loadConfig({ given: directory, env: {} }).warnings).toEqual([
       expect.objectContaining({
         place: join(directory, 'tokens.yaml'),
-        message: 'is not read: nothing includes it',
+        message: 'is not read: no file includes it',
       }),
     ]);
   });
@@ -84,7 +84,7 @@ service: {name: root, max_hops: 9, allow_symlinks: true}
       'b.yaml': 'service: {name: b}\ninclude: [a.yaml]\n',
     });
     expect(listProblems(directory)).toEqual([
-      'b.yaml:2:11 include[0] leads in a circle: config.yaml → a.yaml → b.yaml → a.yaml',
+      'b.yaml:2:11 include[0] is part of a cycle: config.yaml → a.yaml → b.yaml → a.yaml',
     ]);
   });
 

@@ -188,7 +188,7 @@ pipelines: {}
       '3:3 service.log_level must be debug, info, warn or error, not "inof"',
       '4:3 service.dedupe_ttl needs a unit: 5',
       '6:3 service.reap_after must be at least 3 times service.heartbeat_interval, ' +
-        'or live processes would be taken for dead',
+        'or live processes would be presumed dead',
       '9:5 plugins.echo.parallelism must be at least 1, not 0',
       '10:5 plugins.echo.confg is not a known key',
       '11:16 plugins.echo.timeouts.poll must be at most 24d',

@@ -42,7 +42,7 @@ describe.each(databases)('on %s', (database) => {
     const before = await readFile(file, 'utf8');
     expect(JSON.parse((await cli(directory, 'config', 'diff', '--json')).out)).toMatchObject({
       keys: [],
-      keys_compared_with: expect.stringContaining('what process ') as string,
+      keys_compared_with: expect.stringContaining('the configuration that process ') as string,
     });
     expect(await findingsOf(directory, 'config_changed')).toEqual([]);
     await writeFile(file, before.replace('"max_workers":4', '"max_workers":3'));

@@ -90,7 +90,7 @@ describe('the packages of some roots', () => {
     await writePackage(join(two, 'g'), manifest({ title: 'Two' }));
     const { packages, problems } = findPackages([one, two]);
     expect(packages.map(({ title }) => title)).toEqual(['One']);
-    expect(problems[0]?.message).toContain('greeter@1.0.0, which is there already');
+    expect(problems[0]?.message).toContain('greeter@1.0.0 already exists');
   });
 
   test('have a hash that knows every byte of every file and every name', async () => {

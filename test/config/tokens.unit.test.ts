@@ -74,7 +74,7 @@ describe('refused', () => {
       'api: {auth: {tokens: [{name: a, token: x1}, {name: a, token: x2}, {name: b, token: x1}]}}\n',
     );
     expect(found).toEqual([
-      'config.yaml:2:45 api.auth.tokens[1] is the second token that is called a',
+      'config.yaml:2:45 api.auth.tokens[1] is the second token with the name a',
       'config.yaml:2:67 api.auth.tokens[2] is the same token as another one',
     ]);
   });
@@ -86,13 +86,13 @@ webhooks:
     - {path: /gh, plugin: p, secret_ref: github, signature_header: X-Sig}
 `;
     expect((await problems(text)).join()).toMatch(
-      /tokens\[0\]\.scopes must say .*, or be the secret_ref of a webhook: \/gh has github$/,
+      /tokens\[0\]\.scopes is required, unless .* the secret_ref of a webhook: \/gh uses github$/,
     );
   });
 
   test('a token file entry without scopes, and a scope file that says none', async () => {
     expect(await problems('tokens: [{name: a, key: k}]\n')).toEqual([
-      'config.yaml:2:10 tokens[0].scopes must say what it may do',
+      'config.yaml:2:10 tokens[0].scopes is required',
     ]);
     expect(
       (await problems('tokens: [{name: a, key: k, scopes: [], scopes_file: s}]\n'))[0],
@@ -112,7 +112,7 @@ webhooks:
     const section = `webhooks: {endpoints: [${endpoint}]}\n`;
     const secret = '{name: s, key: k}';
     expect(await problems(`${section}tokens: [${secret}, ${secret}]\n`)).toEqual([
-      'config.yaml:3:29 tokens[1] is the second token that is called s',
+      'config.yaml:3:29 tokens[1] is the second token with the name s',
     ]);
     const text = `plugin_roots: [p]\n${section}tokens: [${secret}]\n`;
     const { api, webhooks } = loadConfig({ given: await makeConfigTree({ 'config.yaml': text }) });

@@ -152,8 +152,8 @@ plugins: {echo: {schedules: [{cron: "${cron}", timezone: UTC}]}}
       'api: {enabled: true, listen: "0.0.0.0:8080", allowed_origins: ["*"], auth: {api_key: short}}\n',
     );
     expect(found).toEqual([
-      'warning config.yaml:2:22 api.listen is reachable from other machines, and speaks HTTP without TLS',
-      'warning config.yaml:2:46 api.allowed_origins lets every web page ask',
+      'warning config.yaml:2:22 api.listen is reachable from other machines, over HTTP without TLS',
+      'warning config.yaml:2:46 api.allowed_origins allows every web page to call the API',
       'warning config.yaml:2:77 api.auth.api_key is shorter than 16 characters',
     ]);
   });

@@ -289,7 +289,7 @@ describe.each(databases)('packages on %s', (database) => {
     expect(await second.ledger.installations.list({})).toMatchObject([
       {
         status: 'failed',
-        lastError: expect.stringContaining('plugins.greeting is a name that is taken'),
+        lastError: expect.stringContaining('plugins.greeting is already used'),
       },
     ]);
     expect(await second.run('greeting')).toMatchObject({ status: 'succeeded' });

@@ -97,7 +97,7 @@ describe.each(databases)('a webhook of a package on %s', (database) => {
       [{ ...push, plugin: 'absent' }, /webhook unfit-push is for absent/],
       [{ ...push, command: 'dance' }, /no command dance/],
       [{ id: 'push', title: 'Pushes', pipeline: 'else' }, /pipeline else, which is not its/],
-      [{ ...push, token: 'abc' }, /is a secret, and a package holds none/],
+      [{ ...push, token: 'abc' }, /is a secret, which a package must not contain/],
       [{ ...push, auth_mode: 'stripe' }, /is required for auth_mode stripe/],
       [{ ...push, credential: 'nowhere' }, /no credential nowhere/],
       [{ ...push, auth_mode: 'svix', credential: 'plain' }, /plain is not written in base64/],
