@@ -230,7 +230,9 @@ function refuseFile(path: string, entry: Dirent): { message: string; hint: strin
   const { mode, size } = lstatSync(path);
   const isWords = allowed.has(extname(entry.name).toLowerCase()) || plain.has(entry.name);
   if (!isWords) return { message: 'could be code; only YAML, JSON and Markdown are allowed', hint };
-  if ((mode & EXECUTABLE) !== 0) return { message: 'is executable', hint: `Run \`chmod -x ${path}\`.` };
+  if ((mode & EXECUTABLE) !== 0) {
+    return { message: 'is executable', hint: `Run \`chmod -x ${path}\`.` };
+  }
   if ((mode & WORLD_WRITABLE) !== 0) {
     return { message: 'is writable by all users', hint: `Run \`chmod o-w ${path}\`.` };
   }

@@ -150,7 +150,7 @@ async function findFirst(
 }
 
 function describeKeyReuse(): DuctileError {
-  const message = 'another body came with this Idempotency-Key before';
+  const message = 'this Idempotency-Key was used with another body before';
   return new DuctileError('IDEMPOTENCY_MISMATCH', message, { place: 'idempotency-key' });
 }
 

@@ -133,6 +133,6 @@ function requireUsers({ catalog, config }: Generation): readonly string[] {
   const why =
     plugin === undefined
       ? `there is no plugin ${name}`
-      : `plugins.${name}.config.allowed_users names nobody`;
+      : `plugins.${name}.config.allowed_users is empty`;
   throw new DuctileError('AGENT_UNAVAILABLE', `${NO_WAKE_HANDLER}: ${why}`);
 }

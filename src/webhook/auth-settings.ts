@@ -64,8 +64,9 @@ const payload = z.string().transform((value, context) => {
 const timestampPart = z.string().transform((value, context) => {
   const part = parsePayloadPart(/^\{(.*)\}$/.exec(value)?.[1] ?? '');
   if (part?.kind === 'header' || part?.kind === 'entry') return part;
+  const message = 'must name a header or an entry of the signature';
   const hint = 'Write {header:X-Timestamp} or {sig.t}.';
-  context.addIssue({ code: 'custom', message: 'names no place', params: { hint, shown: true } });
+  context.addIssue({ code: 'custom', message, params: { hint, shown: true } });
   return z.NEVER;
 });
 
@@ -146,23 +147,23 @@ export function checkAuth(fields: AuthFields, report: ReportField): void {
   }
   const isTimed = fields.hmac_payload_prefix_regex !== undefined;
   if (mode === 'hmac' && fields.hmac_tolerance !== undefined && !isTimed) {
-    const hint = 'Leave it out, or say where the header has the signed time.';
+    const hint = 'Leave it out, or set hmac_payload_prefix_regex to find the signed time.';
     report('hmac_tolerance', 'is only for hmac_payload_prefix_regex', hint);
   }
   if (mode !== 'signed' && signed !== undefined) {
     report('signed', 'is only for auth_mode signed', 'Leave it out.');
   }
   if (mode === 'signed' && signed === undefined) {
-    report('signed', 'is required for auth_mode signed', 'Say header and payload under it.');
+    report('signed', 'is required for auth_mode signed', 'Set header and payload under it.');
   }
   if (isPreset && fields.delivery_header !== undefined) {
-    report('delivery_header', `is known for auth_mode ${mode}`, 'Leave it out.');
+    report('delivery_header', `is predefined for auth_mode ${mode}`, 'Leave it out.');
   }
   if (signed !== undefined) checkSigned(signed, report);
   if (fields.replay === 'strict' && usesToken(mode)) {
     report(
       'replay',
-      `strict is not for auth_mode ${mode}, which signs nothing: a copy has the token itself`,
+      `strict is not for auth_mode ${mode}, which signs nothing: a copy contains the token itself`,
       'Leave it out, or use an auth_mode with a signature.',
     );
   }
@@ -176,7 +177,7 @@ function checkSigned(signed: NonNullable<AuthFields['signed']>, report: ReportFi
   if (timestamp !== undefined && !parts.some(isTime)) {
     report(
       'signed.timestamp',
-      'is not part of signed.payload, so anybody could change it',
+      'is not part of signed.payload, so an attacker could change it',
       'Add it there, or leave it out.',
     );
   }
@@ -184,16 +185,16 @@ function checkSigned(signed: NonNullable<AuthFields['signed']>, report: ReportFi
   if (behind !== undefined && 'name' in behind && !isTime(behind)) {
     report(
       'signed.payload',
-      'needs a separator between {body} and what follows, so that nothing can be moved across',
-      'Only the time of signed.timestamp may stand directly behind {body}.',
+      'needs a separator after {body}, so that bytes cannot move into the next part',
+      'Only the time of signed.timestamp may directly follow {body}.',
     );
   }
   for (const key of ['timestamp_unit', 'tolerance'] as const) {
     if (timestamp !== undefined || signed[key] === undefined) continue;
-    report(`signed.${key}`, 'is only for signed.timestamp', 'Say where the time stands, too.');
+    report(`signed.${key}`, 'is only for signed.timestamp', 'Set signed.timestamp, too.');
   }
   if (separator === '' && parts.some(({ kind }) => kind === 'entry')) {
-    report('signed.separator', 'is required for {sig.…}', 'Say what stands between the entries.');
+    report('signed.separator', 'is required for {sig.…}', 'Set the separator between the entries.');
   }
 }
 
@@ -208,7 +209,7 @@ function checkSecrets(fields: AuthFields, report: ReportField): void {
   const own = fields[key];
   if (own === undefined) {
     if (mode !== 'bearer')
-      report(key, `is required for auth_mode ${mode}`, 'Without it nothing can be verified.');
+      report(key, `is required for auth_mode ${mode}`, 'Set the secret of the deliveries.');
     return;
   }
   const plain = own.filter((one) => parseCredentialRef(one) === undefined);
@@ -218,8 +219,8 @@ function checkSecrets(fields: AuthFields, report: ReportField): void {
   if (usesToken(mode) && !plain.every((one) => headerText.test(one)))
     report(
       key,
-      'has characters that no header carries',
-      'Use printable ASCII, no space at an end.',
+      'has characters that a header cannot contain',
+      'Use printable ASCII without spaces at the ends.',
     );
 }
 

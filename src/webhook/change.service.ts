@@ -135,8 +135,8 @@ export async function requireWebhookRow(
 /** Throws for other modes: only bearer webhooks can use the global token. */
 export function requireBearer(id: string, mode: string): void {
   if (mode === 'bearer') return;
-  const message = `auth_mode ${mode} needs a secret, and the webhook ${id} goes by the global token`;
-  const hint = `Run \`ductile webhook rotate ${id}\` first, with --secret-stdin for a secret that its sender made.`;
+  const message = `auth_mode ${mode} needs a secret, but the webhook ${id} uses the global token`;
+  const hint = `Run \`ductile webhook rotate ${id}\` first, with --secret-stdin for the sender's.`;
   throw new DuctileError('INPUT_INVALID', message, { place: 'auth_mode', hint });
 }
 
@@ -146,16 +146,16 @@ export function refuseProvided({ id, createdBy }: WebhookRow): void {
   if (slug === undefined) return;
   throw new DuctileError('WEBHOOK_PROVIDED', `the webhook ${id} comes from the package ${slug}`, {
     place: 'id',
-    hint: `See \`ductile package upgrade|disable|uninstall ${slug}\`; only its secret is yours.`,
+    hint: `Run \`ductile package upgrade|disable|uninstall ${slug}\`, or change only its secret.`,
   });
 }
 
 export function describeTakenId(id: string): DuctileError {
-  return new DuctileError('WEBHOOK_EXISTS', `there is a webhook ${id} already`, { place: 'id' });
+  return new DuctileError('WEBHOOK_EXISTS', `the webhook ${id} already exists`, { place: 'id' });
 }
 
 export function describeTooManySecrets(): DuctileError {
-  const message = `more than ${limits.webhookSecretsMax} secrets would be good at once`;
+  const message = `more than ${limits.webhookSecretsMax} secrets would be valid at once`;
   return new DuctileError('INPUT_INVALID', message, { place: 'keep_old' });
 }
 

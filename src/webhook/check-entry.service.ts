@@ -97,7 +97,7 @@ export async function checkCredential(
         { credential },
       );
     } catch (thrown) {
-      const message = `the webhook ${id} is verified with it: ${messageOf(thrown)}`;
+      const message = `the webhook ${id} uses this credential: ${messageOf(thrown)}`;
       const hint = `Give the webhook another secret first: \`ductile webhook rotate ${id}\`.`;
       throw new DuctileError('INPUT_INVALID', message, { place: 'value', hint });
     }
@@ -138,7 +138,7 @@ export function checkWebhookTarget(
     requireCommand(requireLoadedPlugin(catalog, target.plugin), target.command);
   }
   if (target.kind !== 'agent') return;
-  const hint = 'Set it up under plugins, or name another one with webhooks.agent.';
+  const hint = 'Configure it under plugins, or name another plugin in webhooks.agent.';
   const agent = requireLoadedPlugin(catalog, config.webhooks.agent, hint);
   requireCommand(agent, target.mode === 'wake' ? 'turn' : 'task', hint);
   checkAgent(target, { catalog, config });
@@ -175,7 +175,7 @@ function checkAgent(target: WebhookTarget, { catalog, config }: AvailableAgents)
 export function checkTemplate(target: WebhookTarget): void {
   const bad = target.kind === 'agent' ? findBadPlaceholder(target.promptTemplate) : undefined;
   if (bad === undefined) return;
-  throw new DuctileError('INPUT_INVALID', `prompt_template has ${bad}, which names no field`, {
+  throw new DuctileError('INPUT_INVALID', `prompt_template has ${bad}, which is not a field`, {
     place: 'prompt_template',
     hint: 'Write {{field}}, {{a-b}}, {{issue.title}} or {{webhook.event}}.',
   });
@@ -183,7 +183,7 @@ export function checkTemplate(target: WebhookTarget): void {
 
 function requireUsers(name: string, plugin: Plugin): void {
   if (listAllowedUsers(plugin).length > 0) return;
-  const message = `mode wake needs someone to talk to: plugins.${name}.config.allowed_users is empty`;
+  const message = `mode wake needs an allowed user: plugins.${name}.config.allowed_users is empty`;
   const hint = 'Set it, then run `ductile system reload`; or use mode cron_task.';
   throw new DuctileError('INPUT_INVALID', message, { place: 'mode', hint });
 }
@@ -252,7 +252,7 @@ export async function describeLostTargets(
   const known = findMissingTargets(rows, before);
   return [...findMissingTargets(rows, after)]
     .filter(([id]) => !known.has(id))
-    .map(([id, fault]) => `The webhook ${id} takes nothing any more: ${fault}.`);
+    .map(([id, fault]) => `Webhook ${id} will refuse every delivery: ${fault}.`);
 }
 
 function findTargetFault(

@@ -24,7 +24,7 @@ import { secretFingerprint, webhookIdParam } from './webhook.directives.ts';
 import type { KnownWebhook, Webhook } from './webhook.ts';
 
 const common = {
-  lasting: 'What it starts cannot be undone; jobs that have not started can be cancelled.',
+  lasting: 'The work that it starts cannot be undone. Jobs that are still queued can be cancelled.',
   scope: 'webhooks:rw',
   role: 'admin',
   startsWork: true,
@@ -35,7 +35,7 @@ const common = {
 export const replayDeliveryDirective = defineDirective({
   ...common,
   type: 'webhook.replay',
-  summary: 'Let a delivery be handled once more, by what its webhook starts now.',
+  summary: 'Replay a delivery with the current target of its webhook.',
   params: z.strictObject({ delivery_id: z.string().min(1) }),
   target: ({ delivery_id: id }) => id,
   async findStarted(context, { delivery_id: id }) {
@@ -44,14 +44,14 @@ export const replayDeliveryDirective = defineDirective({
   },
   async plan(context, { delivery_id: id }) {
     const { webhook } = await findReplayable(id, context);
-    return [`The delivery would be handled once more: ${describeTarget(webhook.target)}.`];
+    return [`The delivery will be replayed and will start ${describeTarget(webhook.target)}.`];
   },
   async execute(context, { delivery_id: id }, { actor }) {
     const { ledger, vault, quota, commits } = context;
     const { delivery, webhook } = await findReplayable(id, context);
     const [signal] = await ledger.signals.list({ id: delivery.signalId ?? '', limit: 1 });
     if (signal === undefined) {
-      throw new DuctileError('SIGNAL_NOT_FOUND', 'the signal of that delivery is gone');
+      throw new DuctileError('SIGNAL_NOT_FOUND', 'the signal of that delivery no longer exists');
     }
     const [exact] = await openPayloads([signal], ledger, vault);
     if (exact === undefined || 'refused' in exact) throw exact?.refused ?? new Error('no payload');
@@ -116,7 +116,7 @@ export const replayDeliveryDirective = defineDirective({
 export const testWebhookDirective = defineDirective({
   ...common,
   type: 'webhook.test',
-  summary: 'Deliver a test to a webhook, signed as its sender would sign it.',
+  summary: 'Send a test delivery to a webhook, signed like a delivery of its sender.',
   // The caller needs the response of the webhook.
   isImmediate: true,
   params: z.strictObject({ id: webhookIdParam }),
@@ -134,7 +134,7 @@ export const testWebhookDirective = defineDirective({
   async plan(context, { id }) {
     const { webhook } = await findSignable(id, context);
     return [
-      `A test would be delivered to ${id}, and would start ${describeTarget(webhook.target)}.`,
+      `A test will be delivered to ${id} and will start ${describeTarget(webhook.target)}.`,
     ];
   },
   async execute(context, { id }, { actor, directiveId, secret: payload, reveal }) {
@@ -153,7 +153,7 @@ export const testWebhookDirective = defineDirective({
       payload: z
         .record(z.string(), z.unknown())
         .optional()
-        .describe('what is delivered, as JSON (default: a payload that never came before)'),
+        .describe('payload of the test, as JSON (default: a unique payload)'),
     }),
     output: z.object({
       status: z.int().describe('the status that the sender would get'),
@@ -161,7 +161,7 @@ export const testWebhookDirective = defineDirective({
       via: z
         .string()
         .describe(
-          `the address that it was posted to; \`${IN_PROCESS}\` where no server listens, ` +
+          `address that the test was posted to; \`${IN_PROCESS}\` if no server listens, ` +
             `\`${BY_JOB}\` for a running job`,
         ),
       directive_id: directiveIdField,
@@ -213,12 +213,12 @@ async function findReplayable(
 ): Promise<{ delivery: DeliveryRow; webhook: Webhook }> {
   const [delivery] = await ledger.deliveries.list({ id, limit: 1 });
   if (delivery?.signalId === undefined || delivery.signalId === null) {
-    const message = `no delivery ${id} was taken`;
+    const message = `no accepted delivery ${id} was found`;
     throw new DuctileError('DELIVERY_NOT_FOUND', message, { place: 'delivery_id' });
   }
   const { webhookId } = delivery;
   const known = await webhookIntake.store.find(webhookId);
   const webhook = known?.webhook ?? findEndpoint(config.webhooks, webhookId);
   if (webhook !== undefined) return { delivery, webhook };
-  throw new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${webhookId} any more`);
+  throw new DuctileError('WEBHOOK_NOT_FOUND', `the webhook ${webhookId} no longer exists`);
 }

@@ -24,26 +24,26 @@ export const deliveryIdField = z
   .string()
   .toLowerCase()
   .regex(/^[0-9a-f-]{4,36}$/, 'must be the id of a delivery, or at least its first 4 characters')
-  .describe('the id of a delivery, or its beginning when that fits only one recent delivery');
+  .describe('id of a delivery, or its first characters if only one recent delivery has them');
 
 export const listDeliveriesOperation = defineOperation({
   name: 'webhook.deliveries',
-  summary: 'List what was delivered to webhooks, the newest first, and what became of it.',
+  summary: 'List webhook deliveries, newest first, with their outcome.',
   effect: 'read',
   scope: 'webhooks:ro',
   needs: 'ledger',
   input: z.strictObject({
-    id: nonBlankText().optional().describe('only of this webhook'),
+    id: nonBlankText().optional().describe('only deliveries to this webhook'),
     verdict: z
       .enum(verdicts)
       .optional()
-      .describe('failed: verified, but its target could not take it; skipped: in quiet hours'),
-    cursor: nonBlankText().optional().describe('goes on after a page'),
+      .describe('failed: verified, but the target could not accept it; skipped: in quiet hours'),
+    cursor: nonBlankText().optional().describe('next_cursor of the previous page'),
     limit: limitField,
   }),
   output: z.object({
     deliveries: z.array(deliveryShape),
-    next_cursor: z.string().nullable().describe('null when this was the last page'),
+    next_cursor: z.string().nullable().describe('null on the last page'),
   }),
   errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'WEBHOOK_NOT_FOUND'],
   http: { method: 'GET', path: '/webhooks/deliveries' },
@@ -65,7 +65,7 @@ export const listDeliveriesOperation = defineOperation({
         ['AGAIN', 'duplicates', 'detail'],
         ['RECEIVED', 'received_at'],
       ],
-      empty: 'Nothing was delivered.',
+      empty: 'No deliveries. Send one with `ductile webhook test <id>`.',
     },
   },
   async run({ engine: { ledger } }, { id, verdict, cursor, limit: rowsMax }) {
@@ -86,7 +86,7 @@ export const listDeliveriesOperation = defineOperation({
 
 export const showDeliveryOperation = defineOperation({
   name: 'webhook.delivery',
-  summary: 'Show one delivery, what was said of it, and what it started.',
+  summary: 'Show one delivery, its verdict and what it started.',
   effect: 'read',
   scope: 'webhooks:ro',
   needs: 'ledger',
@@ -142,6 +142,6 @@ async function requireWebhook(
   if (id.startsWith('/') || (await ledger.webhooks.find(id)) !== undefined) return;
   const [earlier] = await ledger.deliveries.list({ webhookId: id, limit: 1 });
   if (earlier !== undefined) return;
-  const message = `there is no webhook ${id}, and nothing was delivered to one of that name`;
+  const message = `there is no webhook ${id}, and there are no deliveries to one of that name`;
   throw new DuctileError('WEBHOOK_NOT_FOUND', message, { place: 'id' });
 }

@@ -12,8 +12,8 @@ import type { Webhooks } from './webhooks.ts';
 import type { KnownWebhook } from './webhook.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
-export const IN_PROCESS = 'in process, as nothing listens';
-export const BY_JOB = 'in process, as a job asks';
+export const IN_PROCESS = 'in process, because no server listens';
+export const BY_JOB = 'in process, because a job requested it';
 
 /** A test to deliver. */
 interface TestDelivery {
@@ -87,7 +87,7 @@ function makeRequest(
   const [secret = ''] = secrets;
   const signed = signRequest(webhook.auth, plain, secret, { id: deliveryId, nowMs: Date.now() });
   if (signed !== undefined) return signed;
-  const message = 'only its sender can sign for a webhook of this form';
+  const message = 'only the sender can sign deliveries for these authentication settings';
   throw new DuctileError('INPUT_INVALID', message, { place: 'auth_mode' });
 }
 

@@ -202,12 +202,14 @@ export function checkEventFields(
   const proof = listProofHeaders(scheme);
   const isProof = (name: string): boolean =>
     proof.has(name) || PROOF.test(name) || isSecretName(name);
-  const hint = 'Name headers that hold no secret and no signature.';
+  const hint = 'Name headers without a secret or a signature.';
   if (header !== undefined && isProof(header)) {
-    report('event_header', `is ${header}, which proves who sends`, hint);
+    report('event_header', `is ${header}, which authenticates the sender`, hint);
   }
   const secret = headers.find(isProof);
-  if (secret !== undefined) report('headers', `has ${secret}, which proves who sends`, hint);
+  if (secret !== undefined) {
+    report('headers', `has ${secret}, which authenticates the sender`, hint);
+  }
 }
 
 const PROOF = /auth|cookie|signature|hmac|token|secret/;

@@ -36,7 +36,7 @@ export const listWebhooksOperation = defineOperation({
         ['ERROR', 'last_error'],
         ['PATH', 'path', 'detail'],
       ],
-      empty: 'There are no webhooks.',
+      empty: 'No webhooks. Create one with `ductile webhook add`.',
     },
   },
   async run({ engine: { ledger } }, request) {
@@ -51,14 +51,14 @@ export const listWebhooksOperation = defineOperation({
 
 export const showWebhookOperation = defineOperation({
   name: 'webhook.show',
-  summary: 'Show one webhook; its secret is shown to nobody.',
+  summary: 'Show one webhook, without its secret.',
   effect: 'read',
   scope: 'webhooks:ro',
   input: z.strictObject({ id: webhookIdField }),
   output: webhookShape.extend({
     credentials: z
       .array(z.string())
-      .describe('those that are its secret; empty for one of its own'),
+      .describe('credentials that hold its secret; empty if it has its own secret'),
   }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'WEBHOOK_NOT_FOUND'],
   http: { method: 'GET', path: '/webhooks/:id' },
@@ -77,24 +77,24 @@ export const showWebhookOperation = defineOperation({
 const endpointShape = z.object({
   path: z
     .string()
-    .describe('where it is on the listener of webhooks, and what its deliveries name'),
+    .describe('path on the webhook listener, and the webhook_id of its deliveries'),
   url: webhookUrlField,
   plugin: z.string(),
   command: z.string(),
   signature_header: z.string(),
   secret_ref: z
     .string()
-    .describe('the entry of tokens.yaml, or the credential, that is its secret'),
+    .describe('entry of tokens.yaml, or credential, that holds its secret'),
   max_body_bytes: z.int(),
   respond: z.enum(webhookResponses),
   respond_within: z.string().nullable(),
   last_triggered_at: z.string().nullable().describe('UTC, ISO 8601 with milliseconds'),
-  last_status: z.string().nullable().describe('of the job of the last one that was taken'),
+  last_status: z.string().nullable().describe('status of the job of the last accepted delivery'),
 });
 
 export const listEndpoints = defineOperation({
   name: 'webhook.endpoints',
-  summary: 'List the endpoints for deliveries that stand in the configuration.',
+  summary: 'List the webhook endpoints of the configuration.',
   effect: 'read',
   scope: 'webhooks:ro',
   input: z.strictObject(pageFields),
@@ -115,7 +115,7 @@ export const listEndpoints = defineOperation({
         ['URL', 'url', 'detail'],
         ['SECRET', 'secret_ref', 'detail'],
       ],
-      empty: 'The configuration has no endpoints for deliveries.',
+      empty: 'No webhook endpoints. Add them to `webhooks.endpoints` in the configuration.',
     },
   },
   async run({ engine }, page) {

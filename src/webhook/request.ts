@@ -199,7 +199,7 @@ function readEvent(request: WebhookRequest, value: unknown): BodyResult {
   const headers = new Map<string, string>();
   for (const [name, text] of request.headers) {
     if (name !== 'content-type' && !name.startsWith('ce-')) continue;
-    if (headers.has(name)) return refuse('invalid_event', `${name} came twice`);
+    if (headers.has(name)) return refuse('invalid_event', `${name} occurs twice`);
     headers.set(name, text);
   }
   try {

@@ -7,6 +7,7 @@ import { duration } from '../base/fields.ts';
 import { compact, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
+import { formatDuration } from '../base/quantity.ts';
 import { defineDirective, directiveIdField } from '../operation/define-directive.ts';
 import { authModes } from './auth-settings.ts';
 import {
@@ -38,7 +39,7 @@ import { changeWebhook } from './webhook.sql.ts';
 
 export const rotateWebhookDirective = defineDirective({
   type: 'webhook.rotate',
-  summary: 'Put another secret in the place of the one that a webhook has.',
+  summary: 'Replace the secret of a webhook.',
   scope: 'webhooks:rw',
   role: 'admin',
   isImmediate: true,
@@ -76,8 +77,9 @@ export const rotateWebhookDirective = defineDirective({
       const webhook = { id, settings: parseJson(settings) as JsonObject };
       await checkWebhookSecret(webhook, { secret: formatCredentialRef(credential) }, intake.store);
     }
-    const old = keepMs === 0 ? 'would not be good any more' : 'would stay good for a while';
-    return [`The webhook ${id} would get another secret; the one of now ${old}.`];
+    const old =
+      keepMs === 0 ? 'stops working immediately' : `stays valid for ${formatDuration(keepMs)}`;
+    return [`Webhook ${id} will get a new secret. The current one ${old}.`];
   },
   async prepare(
     { ledger, vault, services: { webhookIntake: intake } },
@@ -106,7 +108,7 @@ export const rotateWebhookDirective = defineDirective({
       ...secretFields,
       keep_old: duration({ minMs: 1000, maxMs: limits.webhookOldSecretMsMax })
         .optional()
-        .describe('how long the secret of now stays good; not at all unless told'),
+        .describe('how long the current secret stays valid (default: it stops immediately)'),
     }),
     secrets: secretNames,
     output: z.object({

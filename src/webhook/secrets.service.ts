@@ -18,8 +18,8 @@ const sendersWithOwnSecret: ReadonlySet<string> = new Set([
 /** Creates a secret for the sender. Throws if senders of this mode create it themselves. */
 export function makeSecret(mode: string): string {
   if (sendersWithOwnSecret.has(mode)) {
-    const message = `a secret is required for auth_mode ${mode}, whose sender makes it`;
-    const hint = 'Give it with --secret-stdin, or keep it with `credential set` and name that.';
+    const message = `auth_mode ${mode} requires a secret, which the sender generates`;
+    const hint = 'Use --secret-stdin, or store it with `ductile credential set` and name that.';
     throw new DuctileError('INPUT_INVALID', message, { place: 'credential', hint });
   }
   return generateSecret(mode);
@@ -55,7 +55,7 @@ export function rotateSecrets(
 /** Checks a secret that the caller has sent. Throws if it is missing, short, or a reference. */
 export function checkGivenSecret(secret: string | undefined): WebhookSecret {
   if (secret === undefined) {
-    const hint = 'Use `ductile webhook`, which asks for it; no directive holds one.';
+    const hint = 'Use `ductile webhook`, which asks for it. Directives contain no secrets.';
     throw new DuctileError('INPUT_INVALID', 'the secret is missing', { place: 'secret', hint });
   }
   if (isShortSecret(secret)) throw describeShortSecret('the secret', 'secret');
@@ -72,6 +72,6 @@ export function isShortSecret(secret: string): boolean {
 
 export function describeShortSecret(name: string, place: string): DuctileError {
   const message = `${name} has fewer than ${limits.webhookSecretCharsMin} characters`;
-  const hint = 'Leave it out to have one made, or use one that nobody can guess.';
+  const hint = 'Leave it out to generate one, or use one that cannot be guessed.';
   return new DuctileError('INPUT_INVALID', message, { place, hint });
 }

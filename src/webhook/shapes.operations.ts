@@ -30,16 +30,21 @@ const agentFields = {
     .describe('for cron_task: the folder that the agent works in'),
   provider: nonBlankText()
     .optional()
-    .describe('for cron_task: claude, codex or a configured one (default: of the agent)'),
-  model: nonBlankText().optional().describe('for cron_task: the model (default: of the agent)'),
+    .describe("for cron_task: claude, codex or a configured one (default: the agent's)"),
+  model: nonBlankText().optional().describe("for cron_task: the model (default: the agent's)"),
   reasoning_effort: nonBlankText()
     .optional()
-    .describe('for cron_task: the effort (default: of the agent)'),
+    .describe("for cron_task: the reasoning effort (default: the agent's)"),
   cli_parameters: z
     .array(z.string())
     .optional()
     .describe("for cron_task: more parameters of the agent's command line, a JSON array"),
-  quiet_start: z.int().min(0).max(23).optional().describe('for cron_task: the first quiet hour'),
+  quiet_start: z
+    .int()
+    .min(0)
+    .max(23)
+    .optional()
+    .describe('for cron_task: the first quiet hour (default: service.quiet_hours)'),
   quiet_end: z
     .int()
     .min(0)
@@ -61,40 +66,46 @@ const agentFields = {
 /** The keys of `signed`. */
 const signedShape = z.strictObject({
   header: nonBlankText().describe('the header with the signatures'),
-  separator: z.string().optional().describe('between the entries of the header (default: none)'),
-  prefix: z.string().optional().describe('before each signature, such as v1= (default: none)'),
+  separator: z
+    .string()
+    .optional()
+    .describe('text between the entries of the header (default: none)'),
+  prefix: z.string().optional().describe('text before each signature, such as v1= (default: none)'),
   payload: z
     .string()
     .optional()
     .describe(
       'what is signed: {body}, {header:NAME}, {sig.NAME}, {url}, {method} (default: {body})',
     ),
-  algorithm: z.enum(algorithms).optional().describe('of the HMAC (default: sha256)'),
-  encoding: z.enum(encodings).optional().describe('of the signature (default: hex)'),
-  key: z.enum(keyEncodings).optional().describe('how the secret is written (default: utf8)'),
-  key_prefix: z.string().optional().describe('before the secret, such as whsec_ (default: none)'),
+  algorithm: z.enum(algorithms).optional().describe('algorithm of the HMAC (default: sha256)'),
+  encoding: z.enum(encodings).optional().describe('encoding of the signature (default: hex)'),
+  key: z.enum(keyEncodings).optional().describe('encoding of the secret (default: utf8)'),
+  key_prefix: z
+    .string()
+    .optional()
+    .describe('text before the secret, such as whsec_ (default: none)'),
   timestamp: z
     .string()
     .optional()
-    .describe('where the signed Unix time is: {header:NAME} or {sig.NAME}; it must be in payload'),
-  timestamp_unit: z.enum(timestampUnits).optional().describe('of the time (default: s)'),
+    .describe('the signed Unix time: {header:NAME} or {sig.NAME}; must be part of payload'),
+  timestamp_unit: z.enum(timestampUnits).optional().describe('unit of the time (default: s)'),
   tolerance: nonBlankText().optional().describe('how far from now the time may be (default: 5m)'),
   id_field: nonBlankText().optional().describe('the field of the body with the delivery id'),
   unique_body: z
     .boolean()
     .optional()
-    .describe('whether the same body is always the same delivery (default: false)'),
+    .describe('treat the same body always as the same delivery (default: false)'),
 });
 
 /** The keys of a webhook as users write them. Contradictions between them are found later. */
 export const settingsFields = {
-  title: nonBlankText().max(limits.webhookTitleCharsMax).optional().describe('the name for people'),
+  title: nonBlankText().max(limits.webhookTitleCharsMax).optional().describe('display name'),
   description: z
     .string()
     .max(limits.webhookDescriptionCharsMax)
     .optional()
-    .describe('a longer text for people'),
-  enabled: z.boolean().optional().describe('whether deliveries are accepted (default: true)'),
+    .describe('longer description (default: empty)'),
+  enabled: z.boolean().optional().describe('accept deliveries (default: true)'),
   plugin: nonBlankText().optional().describe('the plugin that gets a job for each delivery'),
   command: nonBlankText().optional().describe('the command of the plugin (default: handle)'),
   pipeline: nonBlankText().optional().describe('the pipeline that gets a run for each delivery'),
@@ -102,7 +113,7 @@ export const settingsFields = {
   mode: z
     .enum(agentModes)
     .optional()
-    .describe('an agent: cron_task is a fresh session, wake a turn with each allowed user'),
+    .describe('start an agent: cron_task is a new session, wake a turn with each allowed user'),
   ...agentFields,
   auth_mode: z.enum(authModes).optional().describe('how deliveries are verified (default: bearer)'),
   hmac_header: nonBlankText().optional().describe('for hmac: the header with the signature'),
@@ -111,19 +122,27 @@ export const settingsFields = {
     .optional()
     .describe('for hmac: the algorithm (default: sha256)'),
   hmac_encoding: z.enum(encodings).optional().describe('for hmac: the encoding (default: hex)'),
-  hmac_sig_prefix: z.string().optional().describe('for hmac: removed from the signature'),
-  hmac_sig_regex: z.string().optional().describe('for hmac: finds the signature in its header'),
+  hmac_sig_prefix: z
+    .string()
+    .optional()
+    .describe('for hmac: text before the signature (default: the algorithm and =)'),
+  hmac_sig_regex: z
+    .string()
+    .optional()
+    .describe('for hmac: pattern that finds the signature in its header'),
   hmac_payload_prefix_regex: z
     .string()
     .optional()
-    .describe('for hmac: finds what is signed before the body, with a dot between'),
+    .describe('for hmac: pattern that finds the text that is signed before the body and a dot'),
   hmac_tolerance: nonBlankText()
     .optional()
     .describe(
       'for hmac_payload_prefix_regex: how far from now a signed Unix time may be; 0s to accept any (default: 5m)',
     ),
   signed: signedShape.optional().describe('for signed: what the signature covers, and where it is'),
-  delivery_header: nonBlankText().optional().describe('the header with the id of a delivery'),
+  delivery_header: nonBlankText()
+    .optional()
+    .describe('the header with the id of a delivery (default: Idempotency-Key)'),
   replay: z
     .enum(replayModes)
     .optional()
@@ -144,7 +163,7 @@ export const settingsFields = {
     .min(1)
     .max(limits.webhookBodyBytesMax)
     .optional()
-    .describe('the largest body (default: 1 MB)'),
+    .describe('largest body in bytes (default: 1048576)'),
   rate_limit_per_minute: z
     .int()
     .min(1)
@@ -166,11 +185,11 @@ export const settingName = z.preprocess(
   z.enum(Object.keys(settingsFields)),
 );
 
-export const webhookIdField = nonBlankText().describe('its id, which is its address: /hooks/<id>');
+export const webhookIdField = nonBlankText().describe('id of the webhook, as in /hooks/<id>');
 export const webhookUrlField = z
   .string()
   .nullable()
-  .describe('below webhooks.public_url, else on the listener; null when neither is there');
+  .describe('below webhooks.public_url, or else on the listener; null without both');
 
 /** Returns the URL of a webhook. Null if there is neither a public URL nor a listener. */
 export function formatWebhookUrl({ config, reach }: Context['engine'], id: string): string | null {
@@ -183,7 +202,7 @@ const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 export const webhookShape = z.object({
   webhook_id: z.string(),
   id: z.string().meta({ deprecated: true }).describe('the older name of `webhook_id`'),
-  path: z.string().describe('where it is on both listeners'),
+  path: z.string().describe('path on both listeners'),
   ...toNullable(settingsFields),
   title: z.string(),
   description: z.string(),
@@ -193,19 +212,19 @@ export const webhookShape = z.object({
   rate_limit_per_minute: z.int(),
   respond: z.enum(webhookResponses),
   replay: z.enum(replayModes),
-  has_own_secret: z.boolean().describe('false when the global token counts'),
+  has_own_secret: z.boolean().describe('false if it uses the global token'),
   created_by: z.string(),
   created_at: time,
   updated_by: z.string(),
   updated_at: time,
-  trigger_count: z.int().describe('verified deliveries, those that came again not counted'),
+  trigger_count: z.int().describe('number of verified deliveries, without duplicates'),
   last_triggered_at: time.nullable(),
-  last_error: z.string().nullable().describe('why the last one was not taken, or failed'),
+  last_error: z.string().nullable().describe('why the last delivery was not accepted, or failed'),
   last_status: z
     .string()
     .nullable()
-    .describe('of the last job or run; for mode: success, pending, skipped:… or error:…'),
-  last_detail: z.string().nullable().describe('for mode: more about the error'),
+    .describe('status of the last job or run; for mode: success, pending, skipped:… or error:…'),
+  last_detail: z.string().nullable().describe('for mode: details of the error'),
 });
 
 type NullableSettings<Fields extends Settings> = {
@@ -295,19 +314,19 @@ export const deliveryShape = z.object({
   status: z
     .string()
     .nullable()
-    .describe('of the job or run it was for; of an agent: success, pending, skipped:… or error:…'),
-  reason: z.string().nullable().describe('why it was not accepted; the sender is not told'),
-  sender_id: z.string().nullable().describe('what the sender calls it'),
+    .describe('status of its job or run; for an agent: success, pending, skipped:… or error:…'),
+  reason: z.string().nullable().describe('why it was not accepted; not visible to the sender'),
+  sender_id: z.string().nullable().describe("the sender's id of the delivery"),
   source: z.string().describe('the address that it came from'),
-  headers: z.array(z.array(z.string())).describe('what could be secret is taken out'),
+  headers: z.array(z.array(z.string())).describe('headers without values that could be secret'),
   body_bytes: z.int(),
   signal_id: z.string().nullable(),
-  duplicates: z.int().describe('how often the same came again, and started nothing'),
+  duplicates: z.int().describe('number of duplicates, which started nothing'),
   received_at: time,
   test_by: z
     .string()
     .nullable()
-    .describe('the actor whose `webhook test` it was; null of a sender'),
+    .describe('actor who sent it with `webhook test`; null for a real delivery'),
 });
 
 export function showDelivery(
@@ -335,10 +354,10 @@ export const deliveryWorkShape = {
         submitted_by: true,
       }),
     )
-    .describe('that its signal caused, replays included'),
+    .describe('jobs that its signal caused, replays included'),
   runs: z
     .array(runShape.pick({ run_id: true, pipeline: true, status: true, submitted_by: true }))
-    .describe('that its signal started'),
+    .describe('runs that its signal started'),
 };
 
 export interface DeliveryWork {

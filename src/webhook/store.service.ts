@@ -207,7 +207,9 @@ function toEndpointWebhook(endpoint: EndpointConfig): Webhook {
 }
 
 function describeMissingSecret({ path, secretRef, place }: EndpointConfig): DuctileError {
-  const message = `the webhook ${path} has no secret: neither tokens.yaml nor a credential is called ${secretRef}`;
+  const message =
+    `the webhook ${path} has no secret: ` +
+    `no entry of tokens.yaml and no credential is named ${secretRef}`;
   const hint = `Add it to a tokens.yaml that config.yaml includes, or run \`ductile credential set ${secretRef}\`.`;
   return new DuctileError('CONFIG_INVALID', message, { place, hint });
 }

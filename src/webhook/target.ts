@@ -52,8 +52,8 @@ const word = nonBlankText()
 const parameter = z
   .string()
   .max(limits.cliParameterCharsMax)
-  .refine((value) => !value.includes('\0'), 'must not have the character U+0000 in it')
-  .refine((value) => value !== '--', 'must not be --, after which the prompt comes');
+  .refine((value) => !value.includes('\0'), 'must not contain the character U+0000')
+  .refine((value) => value !== '--', 'must not be --, because the prompt follows it');
 
 export const targetFields = {
   plugin: nonBlankText().optional(),
@@ -71,7 +71,7 @@ export const targetFields = {
   instruction: nonBlankText()
     .max(limits.promptTemplateCharsMax)
     .refine((value) => !hasPromptPlaceholder(value), {
-      error: 'must not have {{placeholders}}: it stands outside of the safety boundary',
+      error: 'must not contain {{placeholders}}: it is outside the safety boundary',
       params: { hint: 'Put them into prompt_template.' },
     })
     .optional(),
@@ -126,7 +126,7 @@ export function checkTargetFields(fields: TargetFields, report: ReportField): vo
     report(
       'plugin',
       'or one of pipeline, signal and mode is required',
-      'Say what is to be started.',
+      'Name what a delivery starts.',
     );
   }
   if (second !== undefined) report(second, `and ${first} exclude each other`, 'Keep one of them.');
@@ -137,10 +137,10 @@ export function checkTargetFields(fields: TargetFields, report: ReportField): vo
   if (first !== 'mode') refuse(agentKeys, 'is only for mode');
   if (fields.mode !== 'cron_task') refuse(taskKeys, 'is only for mode cron_task');
   if (first === 'mode' && fields.prompt_template === undefined) {
-    report('prompt_template', 'is required', 'Write what the agent is told, with {{field}} in it.');
+    report('prompt_template', 'is required', 'Write the prompt, with {{field}} in it.');
   }
   if (fields.mode === 'cron_task' && fields.task_folder === undefined) {
-    report('task_folder', 'is required for mode cron_task', 'Name the folder it works in.');
+    report('task_folder', 'is required for mode cron_task', 'Name the folder of the agent.');
   }
 }
 

@@ -71,7 +71,7 @@ export const updateWebhookDirective = defineDirective({
       unset: z
         .array(settingName)
         .default([])
-        .describe('keys that are to be as if they were not said'),
+        .describe('settings to reset to their default'),
     }),
     nulls: 'unset',
     output: webhookShape.extend({ changed: z.boolean(), directive_id: directiveIdField }),
@@ -133,10 +133,10 @@ function describeEdit({ id, changes: { enabled, ...others } }: WebhookEdit): str
   return [
     ...(enabled === undefined
       ? []
-      : [`The webhook ${id} would be switched ${enabled === false ? 'off' : 'on'}.`]),
+      : [`Webhook ${id} will be ${enabled === false ? 'disabled' : 'enabled'}.`]),
     ...(keys.length === 0
       ? []
-      : [`${named} of the webhook ${id} would be changed, for what comes from then on.`]),
+      : [`${named} of webhook ${id} will be changed for later deliveries.`]),
   ];
 }
 
@@ -144,7 +144,7 @@ function describeEdit({ id, changes: { enabled, ...others } }: WebhookEdit): str
 function checkChanges(changes: Readonly<JsonObject>): void {
   const keys = Object.keys(changes);
   if (keys.length === 0) {
-    const hint = 'Give at least one setting of the webhook, or one to take away.';
+    const hint = 'Pass at least one setting of the webhook, or one to unset.';
     throw new DuctileError('INPUT_INVALID', 'there is nothing to change', { hint });
   }
   const unknown = keys.find((key) => !settingKeys.includes(key));

@@ -27,7 +27,7 @@ function showDelivery(output: JsonOutput, printer: Printer): void {
     ["sender's own id", output['sender_id']],
     ['bytes', output['body_bytes']],
     ['received', output['received_at']],
-    ['came again', output['duplicates']],
+    ['duplicates', output['duplicates']],
     ['signal', output['signal_id']],
   ]);
   const headers = listOf(output['headers']).map((pair) => listOf(pair).map(showCell).join(': '));

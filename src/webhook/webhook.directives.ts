@@ -41,14 +41,14 @@ import { secretKeyOf, type AuthMode } from './auth-settings.ts';
 export const newSecretField = z
   .string()
   .nullable()
-  .describe('the secret that was made for it, shown this once; null when none was');
+  .describe('generated secret, shown only once; null if none was generated');
 export const secretCredentialField = nonBlankText()
   .optional()
-  .describe('the credential that is its secret; one is made and shown once unless told');
+  .describe('credential that holds its secret (default: a new secret, shown only once)');
 const givenSecret = z
   .string()
   .optional()
-  .describe('the secret itself, which its sender made; it is sealed, and shown nowhere');
+  .describe('the secret itself, if the sender generated it; stored encrypted and never shown');
 const givenToken = z.string().optional().describe('the same as secret, for bearer and gitlab');
 const givenKey = z.string().optional().describe('the same as secret, for modes that sign');
 /** The secret, with its two older names. */
@@ -105,7 +105,7 @@ const newId = webhookIdParam.refine((name) => !reservedIds.includes(name), {
 export const settingsParam = z
   .record(z.string(), z.unknown())
   .refine((given) => !('token' in given) && !('hmac_secret' in given), {
-    error: 'must not hold the secret: name a credential, or one is made',
+    error: 'must not contain the secret: name a credential, or let Ductile generate one',
   }) as unknown as z.ZodType<JsonObject>;
 
 /** The credential that is the secret of a webhook. */
@@ -129,7 +129,7 @@ export const webhookTargetErrors = [
 
 export const createWebhookDirective = defineDirective({
   type: 'webhook.create',
-  summary: 'Open a webhook: a place where others may deliver, once they prove who they are.',
+  summary: 'Create a webhook. Only deliveries with a valid signature or token are accepted.',
   scope,
   role: 'admin',
   isImmediate: true,
@@ -167,7 +167,10 @@ export const createWebhookDirective = defineDirective({
     const { target } = checkWebhookEntry(id, settings, secrets, context.generation);
     await checkWebhookSecret({ id, settings }, secrets[0] ?? globalToken, intake.store);
     const work = describeTarget(target);
-    return [`A webhook would be opened at /hooks/${id}, for ${work}, verified as ${mode}.`];
+    return [
+      `Webhook ${id} will be created at /hooks/${id}.`,
+      `Each delivery that ${mode} verifies will start ${work}.`,
+    ];
   },
   async prepare(context, { id = '', settings, credential, fingerprint }, execution) {
     const { ledger, vault, tenant, services } = context;
@@ -198,8 +201,10 @@ export const createWebhookDirective = defineDirective({
     effect: 'write',
     input: z.strictObject({
       ...settingsFields,
-      id: webhookIdField.optional(),
-      title: settingsFields.title.unwrap().describe('what people call it'),
+      id: webhookIdField
+        .optional()
+        .describe('id of the webhook, as in /hooks/<id> (default: generated)'),
+      title: settingsFields.title.unwrap().describe('display name'),
       credential: secretCredentialField,
       ...secretFields,
     }),
@@ -210,7 +215,10 @@ export const createWebhookDirective = defineDirective({
       path: z.string(),
       url: webhookUrlField,
       secret: newSecretField,
-      global_token: z.string().nullable().describe('shown when it was made for this first webhook'),
+      global_token: z
+        .string()
+        .nullable()
+        .describe('the global token, if it was generated for this webhook'),
       directive_id: directiveIdField,
     }),
     errors: [
@@ -259,8 +267,8 @@ export const createWebhookDirective = defineDirective({
 
 export const deleteWebhookDirective = defineDirective({
   type: 'webhook.delete',
-  summary: 'Close a webhook; what is delivered to it from then on is not found.',
-  lasting: 'Its secret is gone for good.',
+  summary: 'Delete a webhook. Later deliveries get 404.',
+  lasting: 'Its secret cannot be restored.',
   scope,
   role: 'admin',
   params: z.strictObject({ id: webhookIdParam }),
@@ -268,7 +276,7 @@ export const deleteWebhookDirective = defineDirective({
   target: ({ id }) => id,
   async plan({ ledger }, { id }) {
     refuseProvided(await requireWebhookRow(id, ledger));
-    return [`The webhook ${id} would be closed; what came through it stays on record.`];
+    return [`Webhook ${id} will be deleted. Its earlier deliveries are kept.`];
   },
   prepare: (_context, { id }) => ({ work: (tx) => deleteWebhook(tx, id) }),
   async after({ tenant, services: { webhookIntake } }, { id }) {

@@ -51,7 +51,7 @@ export async function changeWebhook(
   const { id } = change;
   if (await update(tx, change, actor, seenAt)) return { status: 'completed', result: { id } };
   if ((await findWebhook(tx, id)) === undefined) return describeMissing(id);
-  const error = `the webhook ${id} was changed at the same moment, so this was not done`;
+  const error = `another request changed the webhook ${id} at the same time, so nothing was done`;
   return { status: 'failed', code: 'BUSY', error };
 }
 
@@ -133,7 +133,7 @@ function remove(tx: Transaction, id: string): Promise<Row[]> {
 }
 
 export function describeTakenWebhook(id: string): DirectiveEnd {
-  return { status: 'failed', code: 'WEBHOOK_EXISTS', error: `there is a webhook ${id} already` };
+  return { status: 'failed', code: 'WEBHOOK_EXISTS', error: `the webhook ${id} already exists` };
 }
 
 function describeMissing(id: string): DirectiveEnd {

@@ -147,7 +147,7 @@ test('a value that a webhook could never be verified with is refused, planned or
   await post('/credentials', { name: 'theirs', value: 'whsec_AAAAAAAAAAAAAAAAAAAAAAAA' });
   await post('/webhooks', { ...hook, id: 'h', auth_mode: 'svix', credential: 'theirs' });
   const tries = [
-    ['theirs', 'not base64 at all!', /the webhook h is verified with it: the credential theirs/],
+    ['theirs', 'not base64 at all!', /the webhook h uses this credential: the credential theirs/],
     ['theirs', 'whsec_', /the webhook h/],
   ] as const;
   for (const [name, given, message] of tries) {

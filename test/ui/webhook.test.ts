@@ -73,12 +73,13 @@ test('a new secret is created and shown once, and the old one is valid for as lo
       await dialog.getByRole('button', { name: 'I have it' }).click();
       return shown ?? '';
     };
-    const first = await rotate('revoke now', 'would not be good any more');
-    const second = await rotate('keep valid for 1 day', 'would stay good for a while');
+    const revoked = 'The current one stops working immediately.';
+    const first = await rotate('revoke now', revoked);
+    const second = await rotate('keep valid for 1 day', 'The current one stays valid for 1d.');
     expect(
       await Promise.all([deliver('/hooks/turning', first), deliver('/hooks/turning', second)]),
     ).toEqual([202, 202]);
-    const third = await rotate('revoke now', 'would not be good any more');
+    const third = await rotate('revoke now', revoked);
     expect(
       await Promise.all([deliver('/hooks/turning', second), deliver('/hooks/turning', third)]),
     ).toEqual([401, 202]);
@@ -95,16 +96,16 @@ test('changes of a webhook are described in plain words', async () => {
     await page.getByText('Test sent: status 202').waitFor();
     await page.locator('td a[href^="/ui/signals/"]').waitFor();
     await page.getByRole('button', { name: 'Replay' }).click();
-    await dialog.getByText('What it starts cannot be undone').waitFor();
+    await dialog.getByText('The work that it starts cannot be undone').waitFor();
     await dialog.getByRole('button', { name: 'Replay' }).click();
     await page.getByText('Replayed: 1 job created').waitFor();
     await page.getByRole('button', { name: 'Disable' }).click();
-    await dialog.getByText('The webhook deploys would be switched off.').waitFor();
+    await dialog.getByText('Webhook deploys will be disabled.').waitFor();
   });
   const changes = { title: 'Ship', description: 'it', command: 'poll', dry_run: true };
   const edit = { method: 'PATCH', body: JSON.stringify(changes) };
   expect((await place.api.ask('/webhooks/deploys', edit)).body['plan']).toEqual([
-    'title, description and command of the webhook deploys would be changed, for what comes from then on.',
+    'title, description and command of webhook deploys will be changed for later deliveries.',
   ]);
 });
 

@@ -47,7 +47,7 @@ describe('T-08 what `webhook test` signs is accepted', () => {
     const refused = await at.api.ask('/webhooks/sought/test', { body: '{}' });
     expect([refused.status, refused.text]).toEqual([
       400,
-      expect.stringContaining('only its sender'),
+      expect.stringContaining('only the sender'),
     ]);
   });
 });

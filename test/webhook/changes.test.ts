@@ -65,7 +65,7 @@ describe.each(databases)('on %s', (database) => {
       place: 'credential',
     });
     const unreadable = refusal('plain', 'is not written in base64');
-    const uncarried = refusal('umlaut', 'has characters that no header carries');
+    const uncarried = refusal('umlaut', 'has characters that a header cannot contain');
     const add = (settings: object, credential: string) =>
       create(engine, 'a', settings, { credential });
     await expect(add(standard, 'plain')).rejects.toMatchObject(unreadable);

@@ -185,13 +185,13 @@ describe('without a server', () => {
     const add = ['webhook', 'add', 'pay', '--title', 'Pay', '--plugin', 'echo'];
     const stripe = [...add, '--auth-mode', 'stripe', '--secret-stdin'];
     const planned = await ask([...stripe, '--dry-run'], secret);
-    expect(planned).toContain('would be opened at /hooks/pay');
+    expect(planned).toContain('will be created at /hooks/pay');
     const made = await ask(stripe, secret);
     expect(JSON.parse(made)).toMatchObject({ id: 'pay', secret: null });
     const tested = JSON.parse(await ask(['webhook', 'test', 'pay'])) as object;
     expect(tested).toMatchObject({
       status: 202,
-      via: 'in process, as nothing listens',
+      via: 'in process, because no server listens',
       answer: { accepted: true },
     });
     const other = 'another-one-of-the-sender-987';

@@ -41,8 +41,8 @@ test.each(databases)(
     }
     await place.vary({ plugins: { p: off } });
     const messages = [
-      'The webhook job takes nothing any more: the plugin p is disabled.',
-      'The webhook run takes nothing any more: there is no pipeline care.',
+      'Webhook job will refuse every delivery: the plugin p is disabled.',
+      'Webhook run will refuse every delivery: there is no pipeline care.',
     ];
     const { plan } = await ask(engine, 'config.reload', {}, { dryRun: true });
     expect(plan).toEqual(expect.arrayContaining(messages));
@@ -63,6 +63,6 @@ test.each(databases)(
     });
     await place.vary({ plugins: { p: off }, webhooks: { order: 'compat' } });
     const { result: again } = await ask(engine, 'config.reload', {});
-    expect(JSON.stringify(again)).not.toContain('takes nothing');
+    expect(JSON.stringify(again)).not.toContain('will refuse every delivery');
   },
 );

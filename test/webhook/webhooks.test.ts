@@ -189,7 +189,7 @@ describe.each(databases)('on %s', (database: Database) => {
     expect((await api.ask('/webhooks/k')).body).toMatchObject({ last_error: null });
     expect((await api.ask('/signals?type=thing.seen')).body['signals']).toHaveLength(2);
     const { deliveries } = (await api.ask('/webhooks/deliveries')).body;
-    const reason = 'another body came with this Idempotency-Key before';
+    const reason = 'this Idempotency-Key was used with another body before';
     expect(deliveries).toMatchObject([
       { verdict: 'accepted', duplicates: 0 },
       { verdict: 'failed', reason },

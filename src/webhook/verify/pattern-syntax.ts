@@ -71,7 +71,7 @@ class Reader {
   #readRepeat(node: PatternNode): PatternNode {
     const counts = this.#readCounts();
     if (counts === undefined) return node;
-    if (node.kind === 'at') throw new PatternFault('repeats a place, such as ^ or $');
+    if (node.kind === 'at') throw new PatternFault('repeats a position, such as ^ or $');
     const [min, max] = counts;
     const isLazy = this.#take('?');
     if (/^(?:[*+?]|\{\d)/.test(this.#rest())) throw new PatternFault('repeats a repetition');
@@ -110,7 +110,7 @@ class Reader {
     let index = 0;
     if (this.#take('?')) {
       const opening = /^(?:(:)|P?<[A-Za-z_]\w{0,30}>)/.exec(this.#rest());
-      if (opening === null) throw new PatternFault('looks ahead or behind, or sets an option');
+      if (opening === null) throw new PatternFault('has a lookahead, a lookbehind or an option');
       this.#at += opening[0].length;
       if (opening[1] === undefined) index = this.groups += 1;
     } else index = this.groups += 1;
@@ -131,7 +131,7 @@ class Reader {
     const known = escapes[sign];
     if (known !== undefined) return known;
     if (/[1-9k]/.test(sign)) throw new PatternFault('refers back to a group');
-    if (/[A-Za-z0-9]/.test(sign)) throw new PatternFault(`does not know \\${sign}`);
+    if (/[A-Za-z0-9]/.test(sign)) throw new PatternFault(`has the unknown escape \\${sign}`);
     return single(sign);
   }
 

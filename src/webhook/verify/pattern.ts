@@ -31,7 +31,7 @@ type Step =
 
 const HINT =
   'Characters, [classes], groups, |, *, +, ?, {n,m}, ^, $, \\d, \\w, \\s and \\b are known; ' +
-  'write (…) around what is looked for.';
+  'write (…) around the part to find.';
 
 export function parsePattern(text: string): ParsedPattern {
   try {
@@ -39,7 +39,7 @@ export function parsePattern(text: string): ParsedPattern {
       throw new PatternFault(`is longer than ${limits.patternCharsMax} characters`);
     }
     const { node, groups } = parsePatternSyntax(text);
-    if (groups === 0) throw new PatternFault('has no group around what is looked for');
+    if (groups === 0) throw new PatternFault('has no group around the part to find');
     const steps: Step[] = [];
     compile(node, steps);
     add(steps, { op: 'done' });
@@ -232,6 +232,6 @@ function fork(steps: Step[]): Step & { op: 'fork' } {
 
 function add(steps: Step[], step: Step): void {
   if (steps.length >= limits.patternStepsMax)
-    throw new PatternFault('is too long when spelled out');
+    throw new PatternFault('is too long with its repetitions expanded');
   steps.push(step);
 }

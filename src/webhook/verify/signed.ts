@@ -117,15 +117,15 @@ export function parsePayload(template: string): ParsedPayload {
     const part = placeholder === undefined ? toText(text ?? '') : parsePayloadPart(placeholder);
     if (part === undefined) {
       return refusePayload(
-        `does not know ${placeholder === undefined ? text : `{${placeholder}}`}`,
+        `has the unknown part ${placeholder === undefined ? text : `{${placeholder}}`}`,
       );
     }
     parts.push(part);
   }
   const bodies = parts.filter(({ kind }) => kind === 'body').length;
-  if (bodies === 0) return refusePayload('has no {body}, so anybody could change it');
+  if (bodies === 0) return refusePayload('has no {body}, so an attacker could change it');
   if (bodies > 1)
-    return refusePayload('has {body} twice, so nobody could tell where the first one ends');
+    return refusePayload('has {body} twice, so the end of the first one is ambiguous');
   const isOpen = (part: PayloadPart, index: number): boolean =>
     hasName(part) && !mayStandBeside(innerOf(parts, index));
   return parts.some(isOpen) ? refusePayload(OPEN) : { ok: true, parts };
