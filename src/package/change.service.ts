@@ -70,16 +70,18 @@ export async function applyInstallation(
 export function planSwitch(row: InstallationRow, to: InstallationChange['to']): string[] {
   const { slug, version, status } = row;
   const isUnchanged = to === 'installed' ? status === 'installed' : status === to;
-  if (isUnchanged) return [`${slug} ${version} is ${to} already; nothing would change.`];
+  if (isUnchanged) return [`${slug} ${version} is already ${to}; nothing would change.`];
   const all = listInstalledProvisions(row);
   if (to === 'installed') {
-    return [`${slug} ${version} would be in force again.`, ...describeProvisions(all, 'added')];
+    return [`${slug} ${version} will be enabled.`, ...describeProvisions(all, 'added')];
   }
-  const gone = describeProvisions(all, to === 'disabled' ? 'out of force' : 'taken away');
-  const jobs = 'Jobs of its plugins that wait die when nobody has them in time.';
-  if (to === 'disabled') return [`${slug} ${version} would be disabled.`, ...gone, jobs];
+  const gone = describeProvisions(all, to === 'disabled' ? 'disabled' : 'removed');
+  const jobs =
+    'Queued jobs of its plugins become `dead` if no process has the plugins within ' +
+    '`service.runner_grace`.';
+  if (to === 'disabled') return [`${slug} ${version} will be disabled.`, ...gone, jobs];
   const end = 'This cannot be undone: installing it again is a new installation.';
-  return [`${slug} ${version} would be uninstalled.`, ...gone, jobs, end];
+  return [`${slug} ${version} will be uninstalled.`, ...gone, jobs, end];
 }
 
 export function refuseDowngrade(
@@ -93,14 +95,14 @@ export function refuseDowngrade(
     row.hash === content.hash &&
     row.configChecksum === content.configChecksum;
   if (isSame) {
-    const message = `${slug} is at ${version} with this configuration already`;
-    const hint = 'Nothing was changed. Name another version with --at, or say more with --with.';
+    const message = `${slug} ${version} is already installed with this configuration`;
+    const hint = 'Name another version with --at, or another configuration with --with.';
     throw new DuctileError('PACKAGE_REFUSED', message, { place: 'version', hint });
   }
   if (compareVersions(content.version, version) >= 0 || mayGoBack) return;
   throw new DuctileError('PACKAGE_REFUSED', `${content.version} is older than ${version}`, {
     place: 'version',
-    hint: 'Say --allow-downgrade if that is what you want.',
+    hint: 'Add --allow-downgrade to install the older version.',
   });
 }
 
@@ -109,8 +111,8 @@ export function pickFiles({ packageRoots }: Provisioner, choice: PackageChoice):
   const packages: PackageListing = findPackages(packageRoots());
   const found = pickPackage(packages, choice.package_slug, choice.version);
   if (choice.hash === undefined || choice.hash === found.hash) return found;
-  const message = `the files of ${found.slug} ${found.version} are not those that were asked for`;
-  const hint = 'See what they say now with `ductile package show`, then ask again.';
+  const message = `the files of ${found.slug} ${found.version} do not have the requested hash`;
+  const hint = 'Review them with `ductile package show`, then request the change again.';
   throw new DuctileError('PACKAGE_REFUSED', message, { place: 'hash', hint });
 }
 
@@ -122,7 +124,7 @@ export function createInstalledError({ slug, version, status }: InstallationRow)
   const how = status === 'disabled' ? ' and disabled' : '';
   return new DuctileError(
     'PACKAGE_INSTALLED',
-    `${slug} is installed already, at ${version}${how}`,
+    `${slug} is already installed, at ${version}${how}`,
     {
       place: slug,
     },
@@ -159,10 +161,10 @@ export function describeValues(row: InstallationRow, content: InstallationConten
   const provided = compareKeys(parseJson(row.provisioned), parseJson(content.provisioned));
   const all = [...settings, ...provided];
   const shown = all.slice(0, limits.planChangesMax).map(({ key, before, after }) => {
-    return `${key} would change from ${before ?? 'not set'} to ${after ?? 'not set'}.`;
+    return `${key} will change from ${before ?? 'not set'} to ${after ?? 'not set'}.`;
   });
   const left = all.length - shown.length;
-  return left === 0 ? shown : [...shown, `${left} more values would change.`];
+  return left === 0 ? shown : [...shown, `${left} more values will change.`];
 }
 
 export function listInstalledProvisions({ slug, provisioned }: InstallationRow) {

@@ -39,7 +39,7 @@ function checkMissing({ found, catalog }: FitRequest): Misfit | undefined {
     if (catalog.found.has(plugin) || catalog.plugins.has(plugin)) continue;
     const known = [...new Set([...catalog.plugins.keys(), ...catalog.found])].sort();
     return {
-      message: `it asks for the plugin ${plugin}, which is in no plugin root`,
+      message: `it requires the plugin ${plugin}, which is not in a plugin root`,
       hint: suggest(plugin, known, 'plugins'),
     };
   }
@@ -57,11 +57,11 @@ function checkNames({ one, others, catalog }: FitRequest): Misfit | undefined {
   for (const { kind, name } of listProvisions(one.slug, one.provides)) {
     const other = taken.get(`${kind} ${name}`);
     if (other !== undefined) {
-      return { message: `its ${kind} ${name} has a name that the installation ${other} has` };
+      return { message: `its ${kind} ${name} has the name of one of the installation ${other}` };
     }
     if (kind === 'plugin' && catalog.found.has(name)) {
-      const hint = 'Give it a name of its own, and name the plugin with `uses`.';
-      return { message: `its plugin ${name} has the name of a plugin with code`, hint };
+      const hint = 'Give it another name, and name the plugin under `uses`.';
+      return { message: `its plugin ${name} has the name of a plugin in a plugin root`, hint };
     }
   }
   return undefined;
@@ -75,9 +75,12 @@ function checkUses({ found, one }: FitRequest): Misfit | undefined {
   for (const [name, plugin] of Object.entries(one.provides.plugins)) {
     const uses = isObject(plugin) ? plugin['uses'] : undefined;
     if (typeof uses === 'string' && (required.has(uses) || own.has(uses))) continue;
-    const use = typeof uses === 'string' ? `uses ${uses}` : 'says no `uses`';
-    const hint = 'Name the plugin with the code under uses, and under requires.';
-    return { message: `its plugin ${name} ${use}, which the package does not require`, hint };
+    const fault =
+      typeof uses === 'string'
+        ? `uses ${uses}, which the package does not require`
+        : 'does not name a plugin under `uses`';
+    const hint = 'Name the plugin with the code under uses and under requires.';
+    return { message: `its plugin ${name} ${fault}`, hint };
   }
   return undefined;
 }
@@ -95,9 +98,9 @@ export function checkTargets(
   for (const { id, pipeline } of one.provides.webhooks) {
     const own = one.provides.pipelines.map(({ name }) => name);
     if (typeof pipeline !== 'string' || own.includes(pipeline)) continue;
-    const hint = 'Bring the pipeline with it, or let the webhook make a signal.';
+    const hint = 'Add the pipeline to the package, or let the webhook emit a signal.';
     return {
-      message: `its webhook ${textOf(id)} is for the pipeline ${pipeline}, which is not its`,
+      message: `its webhook ${textOf(id)} starts ${pipeline}, which is not its pipeline`,
       hint,
     };
   }
@@ -105,8 +108,8 @@ export function checkTargets(
     const dot = target.lastIndexOf('.');
     const plugin = catalog.plugins.has(target) || dot < 0 ? target : target.slice(0, dot);
     if (allowed.has(plugin)) continue;
-    const hint = 'Name it under requires, or bring a plugin of its own that uses it.';
-    return { message: `${what} is for ${plugin}, which the package does not require`, hint };
+    const hint = 'Name it under requires, or add a plugin that uses it to the package.';
+    return { message: `${what} targets ${plugin}, which the package does not require`, hint };
   }
   return undefined;
 }
@@ -143,7 +146,7 @@ function checkRequired({ found, catalog }: FitRequest): Misfit | undefined {
   for (const required of found?.requires ?? []) {
     const plugin = plugins.find(({ name, uses }) => (uses ?? name) === required.plugin);
     if (plugin === undefined) {
-      return { message: `it asks for the plugin ${required.plugin}, which did not load` };
+      return { message: `it requires the plugin ${required.plugin}, which did not load` };
     }
     const fault = compareRequired(required, plugin);
     if (fault !== undefined) return fault;
@@ -156,8 +159,8 @@ function checkOperatorKeys({ found, catalog }: FitRequest): Misfit | undefined {
   const set = listOperatorKeys(found?.provides.plugins ?? {}, catalog);
   const own = set.find(({ value }) => !isFromInstaller(value));
   if (own === undefined) return undefined;
-  const hint = 'Ask for it in config_schema, and write ${config.…} there.';
-  const message = `its plugin ${own.plugin} sets ${own.key}, which only whoever installs it may set`;
+  const hint = 'Add it to config_schema, and write ${config.…} as its value.';
+  const message = `its plugin ${own.plugin} sets ${own.key}, which only the installer may set`;
   return { message, hint };
 }
 
@@ -226,11 +229,11 @@ function compareRequired(
   const missing = commands.find((command) => !known.includes(command));
   if (missing !== undefined) {
     return {
-      message: `it asks for the command ${missing}, which the plugin ${plugin} does not have`,
+      message: `it requires the command ${missing}, which the plugin ${plugin} does not have`,
       hint: suggest(missing, known, 'commands'),
     };
   }
   const range = version === undefined ? undefined : parseRange(version);
   if (range === undefined || satisfies(manifest.version, range)) return undefined;
-  return { message: `it asks for ${plugin} ${version ?? ''}, and ${manifest.version} is here` };
+  return { message: `it requires ${plugin} ${version ?? ''}, but the plugin is ${manifest.version}` };
 }

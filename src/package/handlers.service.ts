@@ -45,8 +45,8 @@ export function checkHandlers(handlers: readonly HandlerEntry[], types: HandlerT
   return handlers.flatMap(({ directive, name, place, params }) => {
     const type = types.get(directive);
     if (type === undefined) {
-      const message = `asks for ${directive}, which is nothing that a handler may ask for`;
-      const hint = suggest(directive, [...types.keys()], 'directives that it may ask for');
+      const message = `requests ${directive}, which a handler may not request`;
+      const hint = suggest(directive, [...types.keys()], 'directives that it may request');
       return [makeProblem(place, `handlers ${name}`, message, hint)];
     }
     return checkParams(params, type).map(({ key, message, hint }) =>
@@ -164,7 +164,7 @@ function createDirective(
       correlationId: signal.correlationId,
       causationId: signal.id,
       maxAttempts: type.isRepeatable === true ? limits.directiveAttemptsMax : 1,
-      plan: JSON.stringify([`${name} of the installation ${installation.slug} asks for it.`]),
+      plan: JSON.stringify([`Handler ${name} of installation ${installation.slug} requested it.`]),
       signalId: makeId(),
     },
     signal: {

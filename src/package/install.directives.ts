@@ -34,17 +34,17 @@ export const installationChangeShape = z.object({
   installation_id: z.string(),
   package: z.string(),
   version: z.string(),
-  provisioned: z.record(z.string(), z.int()).optional().describe('how many of each kind it brings'),
+  provisioned: z.record(z.string(), z.int()).optional().describe('number of added objects by kind'),
   webhooks: z
     .array(
       z.object({
         id: z.string(),
         path: z.string(),
-        secret: z.string().nullable().describe('the one that was made for it, shown this once'),
+        secret: z.string().nullable().describe('generated secret, shown only once'),
       }),
     )
     .optional()
-    .describe('those that it brings'),
+    .describe('webhooks of the package'),
   directive_id: directiveIdField,
 });
 
@@ -80,8 +80,17 @@ function showWebhooks({ webhooks, secrets }: JsonObject) {
 }
 
 /** The name of a package. */
-export const packageSlug = z.string().min(1).max(64).describe('its name, such as folder-notify');
-const versionParam = z.string().min(1).max(64).default('latest').describe('`latest` is the newest');
+export const packageSlug = z
+  .string()
+  .min(1)
+  .max(64)
+  .describe('name of the package, such as folder-notify');
+const versionParam = z
+  .string()
+  .min(1)
+  .max(64)
+  .default('latest')
+  .describe('`latest` is the newest version (default: latest)');
 /**
  * The hash of the package. It is always recorded, so that changed files are a different request.
  */
@@ -90,13 +99,13 @@ const hashParam = z
   .min(1)
   .max(64)
   .optional()
-  .describe('of its files, as `package show` has it');
+  .describe('hash of its files, as `package show` prints it');
 const configParam = z
   .record(z.string(), z.unknown())
   // Configuration files only have doubles, so exact numbers are refused.
-  .refine((value) => !hasExact(value), 'has a number with more digits than a number can keep')
+  .refine((value) => !hasExact(value), 'has a number with more digits than a number can hold')
   .pipe(z.record(z.string(), z.json()))
-  .describe('what its config_schema asks for');
+  .describe('configuration for its config_schema');
 /** Found by the slug if absent; always recorded. */
 export const installationId = z.string().min(1).max(64).optional();
 
@@ -111,11 +120,11 @@ const common = {
 
 const configField = z
   .record(z.string(), z.unknown())
-  .describe('what its config_schema asks for; secrets as credential:<name>');
+  .describe('configuration for its config_schema; secrets as credential:<name>');
 const versionField = nonBlankText()
   .max(64)
   .default('latest')
-  .describe('`latest` is the newest that is no trial');
+  .describe('`latest` is the newest version that is not a pre-release (default: latest)');
 
 const errors = [
   'INPUT_INVALID',
@@ -142,7 +151,7 @@ type InstallChoice = z.output<typeof installParams>;
 export const installPackageDirective = defineDirective({
   ...common,
   type: 'package.install',
-  summary: 'Install a package: what it provides is in force at once, or nothing has changed.',
+  summary: 'Install a package. It takes effect immediately, or nothing changes.',
   params: installParams,
   resolve: ({ services }, choice) => ({
     ...choice,
@@ -153,7 +162,7 @@ export const installPackageDirective = defineDirective({
   async plan(context, choice) {
     const { found, content } = await checkInstall(context, choice, '');
     return [
-      `${found.slug} ${found.version} (${found.title}) would be installed.`,
+      `${found.slug} ${found.version} (${found.title}) will be installed.`,
       ...describeProvisions(content.provisions, 'added'),
     ];
   },
@@ -205,7 +214,7 @@ type UpgradeChoice = z.output<typeof upgradeParams>;
 export const upgradePackageDirective = defineDirective({
   ...common,
   type: 'package.upgrade',
-  summary: 'Put another version or configuration of an installed package in force.',
+  summary: 'Change the version or the configuration of an installed package.',
   params: upgradeParams,
   resolve: async ({ services }, choice) => ({
     ...choice,
@@ -224,16 +233,16 @@ export const upgradePackageDirective = defineDirective({
     const change = compareProvisions(listInstalledProvisions(row), content.provisions);
     const hasNewFiles = row.version === found.version && row.hash !== found.hash;
     const words = [
-      `${found.slug} would go from ${row.version} to ${found.version}`,
+      `${found.slug} will change from ${row.version} to ${found.version}`,
       hasNewFiles ? 'whose files have changed' : [],
       choice.config === undefined ? [] : 'with another configuration',
     ];
     return [
       `${words.flat().join(', ')}.`,
       ...describeProvisions(change.added, 'added'),
-      ...describeProvisions(change.removed, 'taken away'),
+      ...describeProvisions(change.removed, 'removed'),
       ...describeValues(row, content),
-      ...(row.status === 'disabled' ? ['It is disabled and would stay so.'] : []),
+      ...(row.status === 'disabled' ? ['It is disabled and will stay disabled.'] : []),
     ];
   },
   async prepare(context, choice, { directiveId }) {
@@ -253,8 +262,11 @@ export const upgradePackageDirective = defineDirective({
     input: z.strictObject({
       package: packageField,
       version: versionField,
-      config: configField.optional().describe('as it is, unless told'),
-      allow_downgrade: z.boolean().default(false).describe('whether it may go to an older version'),
+      config: configField.optional().describe('new configuration (default: the current one)'),
+      allow_downgrade: z
+        .boolean()
+        .default(false)
+        .describe('allow an older version (default: false)'),
     }),
     output: installationChangeShape,
     errors: [...errors, 'INSTALLATION_NOT_FOUND'],

@@ -124,7 +124,7 @@ export async function changeInstallation(
     [to, change.directiveId, ...values, id],
   );
   if (row === undefined) {
-    const error = `${slug} is not installed any more`;
+    const error = `${slug} is no longer installed`;
     return { status: 'failed', code: 'INSTALLATION_NOT_FOUND', error };
   }
   if (content !== undefined || to === 'uninstalled') {
@@ -168,7 +168,7 @@ async function advanceVersion(
 ): Promise<DirectiveEnd | undefined> {
   const now = await readInstallationsVersion(tx);
   if (now !== plannedAt) {
-    const error = 'another installation was changed at the same moment, so this was not done';
+    const error = 'another installation was changed at the same time, so nothing was done';
     return { status: 'failed', code: 'BUSY', error };
   }
   await writeMeta(tx, 'installations_version', String(now + 1));

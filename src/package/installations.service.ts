@@ -99,7 +99,7 @@ function findOperatorKeys(
   installed: readonly InstalledPackage[],
 ): Problem[] {
   if (!onlyListed || tenants.trust === 'shared') return [];
-  const message = 'opens programs, files or networks, and is not for tenants to set';
+  const message = 'gives access to programs, files or networks, so a tenant cannot set it';
   return installed.flatMap((one) =>
     listOperatorKeys(one.provides.plugins, catalog).map(({ plugin, key }) =>
       makeProblem(describeInstallation(one), keyText(['plugins', plugin, 'config', key]), message),

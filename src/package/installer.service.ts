@@ -129,10 +129,10 @@ function refuseSecrets(value: JsonObject, root: string): void {
   if (secret === undefined) return;
   throw new DuctileError(
     'INPUT_INVALID',
-    `${secret.path} ${secret.rule}, and would be kept as it is`,
+    `${secret.path} ${secret.rule}, and would be stored unencrypted`,
     {
       place: secret.path,
-      hint: 'Keep it with `ductile credential set NAME`, and write credential:NAME here.',
+      hint: 'Store it with `ductile credential set NAME`, and write credential:NAME here.',
     },
   );
 }
@@ -151,7 +151,7 @@ async function refuseMismatch(found: Package, config: JsonObject): Promise<void>
   if (configSchema === undefined) {
     const [key] = Object.keys(config);
     if (key === undefined) return;
-    const message = `config.${key} is not asked for: ${slug} has no config_schema`;
+    const message = `config.${key} is not allowed: ${slug} has no config_schema`;
     throw new DuctileError('INPUT_INVALID', message, { place: `config.${key}` });
   }
   let mismatch: Awaited<ReturnType<typeof findMismatch>>;
@@ -164,7 +164,7 @@ async function refuseMismatch(found: Package, config: JsonObject): Promise<void>
   const { place, message } = mismatch;
   throw new DuctileError('INPUT_INVALID', `${place} ${message}`, {
     place,
-    hint: `See what it asks for with \`ductile package show ${slug}\`.`,
+    hint: `Run \`ductile package show ${slug}\` to see its configuration.`,
   });
 }
 
@@ -173,7 +173,7 @@ async function refuseUnknownCredentials(plugins: JsonObject, ledger: Ledger): Pr
     if ((await ledger.credentials.find(name)) !== undefined) continue;
     throw new DuctileError('CREDENTIAL_NOT_FOUND', `there is no credential ${name}`, {
       place: keyText(['plugins', ...path]),
-      hint: `Keep it first, with \`ductile credential set ${name}\`.`,
+      hint: `Store it first with \`ductile credential set ${name}\`.`,
     });
   }
 }

@@ -22,17 +22,17 @@ const version = z.string().describe('a semantic version');
 
 const summaryShape = {
   slug: z.string(),
-  version: version.describe('the newest that is no trial'),
-  versions: z.array(z.string()).describe('all there are, the newest first'),
+  version: version.describe('newest version that is not a pre-release'),
+  versions: z.array(z.string()).describe('all versions, newest first'),
   title: z.string(),
   category: z.string(),
-  installed: z.string().nullable().describe('the version that is installed here'),
-  status: z.string().nullable().describe('of the installation'),
+  installed: z.string().nullable().describe('installed version'),
+  status: z.string().nullable().describe('status of the installation'),
 };
 
 export const listPackages = defineOperation({
   name: 'package.list',
-  summary: 'List the packages that can be installed, and those that cannot with the reason.',
+  summary: 'List the available packages, and the problems of invalid ones.',
   effect: 'read',
   scope: 'packages:ro',
   input: z.strictObject(pageFields),
@@ -57,7 +57,7 @@ export const listPackages = defineOperation({
         ['TITLE', 'title'],
         ['VERSIONS', 'versions', 'detail'],
       ],
-      empty: 'There are no packages; see package_roots.',
+      empty: 'No packages. Add their directories to `package_roots`.',
     },
   },
   async run({ engine }, request) {
@@ -79,12 +79,15 @@ export const listPackages = defineOperation({
 
 export const showPackage = defineOperation({
   name: 'package.show',
-  summary: 'Show what a package asks for and what it would bring.',
+  summary: 'Show the configuration and the requirements of a package, and what it provides.',
   effect: 'read',
   scope: 'packages:ro',
   input: z.strictObject({
     package: packageField,
-    version: z.string().default('latest').describe('`latest` is the newest that is no trial'),
+    version: z
+      .string()
+      .default('latest')
+      .describe('`latest` is the newest version that is not a pre-release (default: latest)'),
   }),
   output: z.object({
     ...summaryShape,
@@ -99,7 +102,7 @@ export const showPackage = defineOperation({
     ),
     provides: z.array(z.object({ kind: z.string(), name: z.string() })),
     hash: z.string().describe('BLAKE3 of its files'),
-    place: z.string().nullable().describe('its manifest; null for a tenant'),
+    place: z.string().nullable().describe('path of its manifest; null for a tenant'),
   }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PACKAGE_NOT_FOUND'],
   http: { method: 'GET', path: '/packages/:package' },
@@ -137,7 +140,7 @@ export const showPackage = defineOperation({
 export const makeValidatePackage = (types: () => readonly DirectiveType<object>[]) =>
   defineOperation({
     name: 'package.validate',
-    summary: 'Say whether a directory is a package, and what is wrong with it.',
+    summary: 'Check whether a directory is a valid package, and report its problems.',
     effect: 'read',
     scope: 'packages:ro',
     needs: 'files',
@@ -146,7 +149,7 @@ export const makeValidatePackage = (types: () => readonly DirectiveType<object>[
       config: z
         .record(z.string(), z.unknown())
         .optional()
-        .describe('as whoever installs it would give it; then what it brings is checked too'),
+        .describe('configuration of an installation, to check what the package provides too'),
     }),
     output: z.object({
       valid: z.boolean(),
@@ -156,7 +159,7 @@ export const makeValidatePackage = (types: () => readonly DirectiveType<object>[
       problems: pluginProblemsShape,
     }),
     errors: ['INPUT_INVALID'],
-    http: { absent: 'it reads a directory where the command is given' },
+    http: { absent: 'it reads a directory of the machine where you run it' },
     cli: {
       positionals: ['directory'],
       paths: ['directory'],
@@ -229,22 +232,22 @@ const installationShape = z.object({
   version: z.string(),
   status: z
     .enum(installationStatuses)
-    .describe('`failed`: it is installed, and a process could not put it in force'),
+    .describe('`failed`: it is installed, but a process could not activate it'),
   last_error: z.string().nullable(),
   installed_by: z.string(),
   installed_at: time,
   updated_at: time,
-  directive_id: z.string().describe('the last change of it'),
+  directive_id: z.string().describe('directive of its last change'),
 });
 
 export const listInstallationsOperation = defineOperation({
   name: 'installation.list',
-  summary: 'List what is installed.',
+  summary: 'List the installed packages.',
   effect: 'read',
   scope: 'installations:ro',
   needs: 'ledger',
   input: z.strictObject({
-    all: z.boolean().default(false).describe('also what was uninstalled'),
+    all: z.boolean().default(false).describe('include uninstalled packages (default: false)'),
     ...pageFields,
   }),
   output: z.object({ installations: z.array(installationShape), next_cursor: nextCursorField }),
@@ -264,7 +267,7 @@ export const listInstallationsOperation = defineOperation({
         ['ERROR', 'last_error'],
         ['ID', 'installation_id', 'detail'],
       ],
-      empty: 'Nothing is installed.',
+      empty: 'No packages are installed. Install one with `ductile package install <package>`.',
     },
   },
   async run({ engine: { ledger } }, { all, ...request }) {
@@ -280,16 +283,16 @@ export const listInstallationsOperation = defineOperation({
 
 export const showInstallation = defineOperation({
   name: 'installation.show',
-  summary: 'Show an installation, what it was told and what it brought.',
+  summary: 'Show an installation, its configuration and what it provides.',
   effect: 'read',
   scope: 'installations:ro',
   needs: 'ledger',
   input: z.strictObject({
-    installation: nonBlankText().describe('its id, or the name of its package'),
+    installation: nonBlankText().describe('id of the installation, or name of its package'),
   }),
   output: z.object({
     ...installationShape.shape,
-    revision: z.int().describe('counts its changes'),
+    revision: z.int().describe('one more with each change'),
     hash: z.string().describe('BLAKE3 of the files of the package'),
     config: z.record(z.string(), z.unknown()),
     provisions: z.array(

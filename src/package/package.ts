@@ -131,8 +131,8 @@ export const manifestSchema = strictSection({
 export function explainRefusedKey(key: string): { message: string; hint: string } | undefined {
   if (!codeKeys.has(key)) return undefined;
   return {
-    message: 'would be code: a package is metadata alone',
-    hint: 'Make it a plugin, put that into a plugin root, and name it under requires.',
+    message: 'would be code: a package contains only metadata',
+    hint: 'Write a plugin, add it to a plugin root, and name it under requires.',
   };
 }
 

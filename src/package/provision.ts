@@ -63,13 +63,13 @@ export function compareProvisions(
   return { added: without(after, before), removed: without(before, after) };
 }
 
-/** Writes a sentence for each kind, such as "2 plugins would be added: a, b." */
+/** Writes a sentence for each kind, such as "2 plugins will be added: a, b." */
 export function describeProvisions(provisions: readonly Provision[], how: string): string[] {
   return kinds.flatMap((kind) => {
     const names = provisions.filter((one) => one.kind === kind).map(({ name }) => name);
     if (names.length === 0) return [];
     const counted = `${names.length} ${kind}${names.length === 1 ? '' : 's'}`;
-    return [`${counted} would be ${how}: ${names.join(', ')}.`];
+    return [`${counted} will be ${how}: ${names.join(', ')}.`];
   });
 }
 
@@ -125,7 +125,7 @@ function fillValue(value: Json, state: FillState, at: FillFault['at']): Json | u
   if (!isObject(value)) return value;
   const entries = Object.entries(value).flatMap(([key, inner]) => {
     if (key.includes('${')) {
-      const message = 'is a name, and names do not change with the configuration';
+      const message = 'is a name, and placeholders are not replaced in names';
       state.faults.push({ at: [...at, key], message });
     }
     const filled = fillValue(inner, state, [...at, key]);
@@ -158,7 +158,7 @@ function fillText(
     const path = placeholderPattern.exec(part)?.[1];
     if (path === undefined) {
       return addFault(
-        `has ${part}; only \${config.…} is filled in here, and $\${ is the text itself`,
+        `has ${part}; only \${config.…} is replaced here, and $\${ is the text itself`,
       );
     }
     const found = unescape(readPath(config, path.slice(1).split('.')));

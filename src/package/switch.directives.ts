@@ -50,7 +50,7 @@ const commonOperation = {
 export const enablePackageDirective = defineDirective({
   ...common,
   type: 'package.enable',
-  summary: 'Put an installation in force again after it was disabled.',
+  summary: 'Enable a package that was disabled.',
   params,
   resolve: resolveInstallation,
   plan: (context, choice) => describeSwitch(context, choice, 'installed'),
@@ -65,7 +65,7 @@ export const enablePackageDirective = defineDirective({
 export const disablePackageDirective = defineDirective({
   ...common,
   type: 'package.disable',
-  summary: 'Take what an installation provides out of force, and keep it.',
+  summary: 'Disable an installed package. Its configuration is kept.',
   params,
   resolve: resolveInstallation,
   plan: (context, choice) => describeSwitch(context, choice, 'disabled'),
@@ -80,12 +80,12 @@ export const disablePackageDirective = defineDirective({
 const purge = z
   .boolean()
   .default(false)
-  .describe('whether the state and facts of its plugins go too');
+  .describe('delete the state and the facts of its plugins too (default: false)');
 
 export const uninstallPackageDirective = defineDirective({
   ...common,
   type: 'package.uninstall',
-  summary: 'Take away what an installation provides; its record stays.',
+  summary: 'Uninstall a package and remove what it provides. Its record is kept.',
   params: z.strictObject({ package_slug: packageSlug, purge, installation_id: installationId }),
   resolve: resolveInstallation,
   plan: (context, choice) => describeSwitch(context, choice, 'uninstalled'),
@@ -137,7 +137,7 @@ async function describeSwitch(
   to: SwitchTarget,
 ): Promise<string[]> {
   const { row } = await checkSwitch(context, choice, to);
-  const purged = 'The state and the facts of its plugins would be deleted, for good.';
+  const purged = 'The state and the facts of its plugins will be deleted permanently.';
   return [...planSwitch(row, to), ...(choice.purge === true ? [purged] : [])];
 }
 

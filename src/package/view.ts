@@ -43,7 +43,7 @@ function showSettings(schema: ResultRow, printer: Printer): void {
   showSection(printer, 'Configuration (--with)', rows, [
     ['NAME', 'name'],
     ['TYPE', 'type'],
-    ['UNLESS TOLD', 'usual'],
+    ['DEFAULT', 'usual'],
     ['MEANING', 'description'],
   ]);
   if (printer.isVerbose) printer.block('config schema', JSON.stringify(schema, null, 2));
@@ -58,10 +58,10 @@ function showChange(output: JsonOutput, printer: Printer): void {
     ['installation', output['installation_id']],
     ['package', output['package']],
     ['version', output['version']],
-    ['brought', words.join(', ')],
+    ['added', words.join(', ')],
     ['directive', output['directive_id']],
   ]);
-  showSection(printer, 'Webhooks (a secret is shown this once)', output['webhooks'], [
+  showSection(printer, 'Webhooks (secrets are shown only once)', output['webhooks'], [
     ['ID', 'id'],
     ['PATH', 'path'],
     ['SECRET', 'secret'],
@@ -76,7 +76,7 @@ function showValidity(output: JsonOutput, printer: Printer): void {
     printer.line(`${showCell(place)}: ${showCell(message)}.${end}`);
   }
   if (output['valid'] === true)
-    printer.line(`${showCell(slug)} ${showCell(version)} is a package.`);
+    printer.line(`${showCell(slug)} ${showCell(version)} is a valid package.`);
 }
 
 function showInstallation(output: JsonOutput, printer: Printer): void {
@@ -92,7 +92,7 @@ function showInstallation(output: JsonOutput, printer: Printer): void {
     ['by directive', output['directive_id']],
   ]);
   printer.block('config', JSON.stringify(output['config'], null, 2));
-  showSection(printer, 'Brought', output['provisions'], [...provided, ['REMOVED', 'removed_at']]);
+  showSection(printer, 'Provides', output['provisions'], [...provided, ['REMOVED', 'removed_at']]);
 }
 
 const provided: readonly (readonly [string, string])[] = [

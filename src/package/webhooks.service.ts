@@ -66,7 +66,7 @@ export function refuseWebhookTargets(one: InstalledPackage, next: Blueprint): vo
     } catch (thrown) {
       if (!(thrown instanceof DuctileError)) throw thrown;
       const { message, hint } = thrown;
-      const words = `its webhook ${id} does not fit: ${message}`;
+      const words = `its webhook ${id} is invalid: ${message}`;
       throw new DuctileError('PACKAGE_REFUSED', words, { place: describeInstallation(one), hint });
     }
   }

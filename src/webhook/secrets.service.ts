@@ -18,7 +18,7 @@ const sendersWithOwnSecret: ReadonlySet<string> = new Set([
 /** Creates a secret for the sender. Throws if senders of this mode create it themselves. */
 export function makeSecret(mode: string): string {
   if (sendersWithOwnSecret.has(mode)) {
-    const message = `auth_mode ${mode} requires a secret, which the sender generates`;
+    const message = `a secret is required for auth_mode ${mode}, because the sender generates it`;
     const hint = 'Use --secret-stdin, or store it with `ductile credential set` and name that.';
     throw new DuctileError('INPUT_INVALID', message, { place: 'credential', hint });
   }

@@ -49,7 +49,7 @@ describe('a package with code of its own is refused', () => {
 
   test.each(['entrypoint', 'script', 'plugin_roots', 'run'])('by the key %s', async (key) => {
     const [problem] = await problemsOf(manifest({ [key]: 'run.sh' }));
-    expect(problem).toContain(`${key} would be code: a package is metadata alone`);
+    expect(problem).toContain(`${key} would be code: a package contains only metadata`);
   });
 });
 

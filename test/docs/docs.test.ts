@@ -79,7 +79,7 @@ test('docs/start/tour.md', async () => {
   expect(await typeBlock('call')).toMatch(/2026-12-01T06:30:00\S* .*mornings/);
 
   const shared = await typeBlock('share');
-  expect(shared).toMatch(/2 plugins would be added[^]*brought +2 plugins/);
+  expect(shared).toMatch(/2 plugins will be added[^]*added +2 plugins/);
   expect(shared).toMatch(/token +duct_[^]*acme +acme +active/);
 
   const seen = await typeBlock('operate');

@@ -32,7 +32,7 @@ describe.each(databases)('an installation on %s', (database) => {
     for (const name of ['first', 'second']) {
       await write({ plugins: { [name]: { uses: 'worker' } } });
       const { plan } = await upgrade({ dryRun: true });
-      expect(plan[0]).toBe('greeter would go from 1.0.0 to 1.0.0, whose files have changed.');
+      expect(plan[0]).toBe('greeter will change from 1.0.0 to 1.0.0, whose files have changed.');
       const done = await upgrade();
       expect(done).toMatchObject({ status: 'completed', repeated: false });
       expect(engine.catalog.plugins.has(name)).toBe(true);
@@ -63,10 +63,10 @@ describe.each(databases)('an installation on %s', (database) => {
       { dryRun: true },
     );
     expect(plan).toEqual([
-      'greeter would go from 1.0.0 to 1.0.0, with another configuration.',
-      'config.every would change from "1m" to "5m".',
-      'config.folder would change from "/a" to not set.',
-      'plugins.greeting.config.every would change from "1m" to "5m".',
+      'greeter will change from 1.0.0 to 1.0.0, with another configuration.',
+      'config.every will change from "1m" to "5m".',
+      'config.folder will change from "/a" to not set.',
+      'plugins.greeting.config.every will change from "1m" to "5m".',
     ]);
     expect(await ledger.directives.list({ type: 'package.upgrade', limit: 9 })).toEqual([]);
   });

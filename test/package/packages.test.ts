@@ -143,17 +143,17 @@ describe.each(databases)('packages on %s', (database) => {
     const slugs = Object.keys(wrong);
     const results = await Promise.all(slugs.map((slug) => refuse({ package_slug: slug })));
     expect(results).toEqual([
-      'PACKAGE_REFUSED it asks for the plugin wroker, which is in no plugin root',
-      'PACKAGE_REFUSED it asks for the command dance, which the plugin worker does not have',
-      'PACKAGE_REFUSED it asks for worker >=2.0.0, and 1.0.0 is here',
+      'PACKAGE_REFUSED it requires the plugin wroker, which is not in a plugin root',
+      'PACKAGE_REFUSED it requires the command dance, which the plugin worker does not have',
+      'PACKAGE_REFUSED it requires worker >=2.0.0, but the plugin is 1.0.0',
       'PACKAGE_REFUSED its plugin slyly uses worker, which the package does not require',
-      'PACKAGE_REFUSED its plugin worker has the name of a plugin with code',
-      'PACKAGE_REFUSED its plugin coding sets programs, which only whoever installs it may set',
-      'PACKAGE_REFUSED its route of a.b is for worker, which the package does not require',
-      'PACKAGE_REFUSED the step in of its pipeline deep is for worker, which the package does not require',
-      'PACKAGE_REFUSED on_halt of its pipeline halts is for worker, which the package does not require',
+      'PACKAGE_REFUSED its plugin worker has the name of a plugin in a plugin root',
+      'PACKAGE_REFUSED its plugin coding sets programs, which only the installer may set',
+      'PACKAGE_REFUSED its route of a.b targets worker, which the package does not require',
+      'PACKAGE_REFUSED the step in of its pipeline deep targets worker, which the package does not require',
+      'PACKAGE_REFUSED on_halt of its pipeline halts targets worker, which the package does not require',
       'PACKAGE_REFUSED routes[0].to names nobody, which is not a plugin',
-      expect.stringMatching(/^PACKAGE_REFUSED handlers busy\/1 asks for job\.retry/),
+      expect.stringMatching(/^PACKAGE_REFUSED handlers busy\/1 requests job\.retry/),
     ]);
     expect(await refuse({ package_slug: 'gone' })).toBe(
       'PACKAGE_NOT_FOUND there is no package gone',
@@ -258,7 +258,7 @@ describe.each(databases)('packages on %s', (database) => {
     const [first] = await ledger.installations.list({});
     const other = first?.slug === 'twin' ? 'greeter' : 'twin';
     await expect(install(engine, { ...choice, package_slug: other })).rejects.toThrow(
-      `its plugin greeting has a name that the installation ${first?.slug} has`,
+      `its plugin greeting has the name of one of the installation ${first?.slug}`,
     );
   });
 
@@ -267,10 +267,10 @@ describe.each(databases)('packages on %s', (database) => {
     const { plan, id } = await ask(engine, 'package.install', choice, { dryRun: true });
     expect(id).toBeNull();
     expect(plan).toEqual([
-      'greeter 1.0.0 (Greets) would be installed.',
-      '1 plugin would be added: greeting.',
-      '1 schedule would be added: greeting/often.',
-      '1 route would be added: greeter/1 greet.now → greeting.poll.',
+      'greeter 1.0.0 (Greets) will be installed.',
+      '1 plugin will be added: greeting.',
+      '1 schedule will be added: greeting/often.',
+      '1 route will be added: greeter/1 greet.now → greeting.poll.',
     ]);
     expect(await ledger.installations.list({})).toEqual([]);
     expect(await ledger.directives.list({ limit: 1 })).toEqual([]);

@@ -36,7 +36,7 @@ describe.each(databases)('a webhook of a package on %s', (database) => {
   test('is created with its installation, and its secret is shown once', async () => {
     const { place, engine, ledger } = await open({ greeter }, { database });
     const plan = await ask(engine, 'package.install', choice, { dryRun: true });
-    expect(plan.plan).toContain(`1 webhook would be added: ${ID}.`);
+    expect(plan.plan).toContain(`1 webhook will be added: ${ID}.`);
     expect(await ledger.webhooks.list()).toEqual([]);
     const answer = await install(engine);
     expect(answer).toMatchObject({ status: 'completed', result: { webhooks: [ID] } });
@@ -94,9 +94,9 @@ describe.each(databases)('a webhook of a package on %s', (database) => {
 
   test('that cannot be opened refuses the whole installation', async () => {
     const cases: (readonly [JsonObject, RegExp])[] = [
-      [{ ...push, plugin: 'absent' }, /webhook unfit-push is for absent/],
+      [{ ...push, plugin: 'absent' }, /webhook unfit-push targets absent/],
       [{ ...push, command: 'dance' }, /no command dance/],
-      [{ id: 'push', title: 'Pushes', pipeline: 'else' }, /pipeline else, which is not its/],
+      [{ id: 'push', title: 'Pushes', pipeline: 'else' }, /starts else, which is not its pipeline/],
       [{ ...push, token: 'abc' }, /is a secret, which a package must not contain/],
       [{ ...push, auth_mode: 'stripe' }, /is required for auth_mode stripe/],
       [{ ...push, credential: 'nowhere' }, /no credential nowhere/],

@@ -225,7 +225,7 @@ describe.runIf(process.platform === 'linux')('plugins', () => {
       expect(plan.body).toMatchObject({ code: 'PACKAGE_REFUSED' });
       const refused = await tenant.post('/packages/runs/install', { config });
       expect(refused.text).toContain(
-        'plugins.runs.config.programs opens programs, files or networks',
+        'plugins.runs.config.programs gives access to programs, files or networks',
       );
       expect((await tenant.ask('/installations')).body).toEqual({
         installations: [],
@@ -251,7 +251,7 @@ describe.runIf(process.platform === 'linux')('plugins', () => {
       expect((await send(api, '/system/reload')).status).toBe(200);
       await eventually('it is out of force', async () => {
         const { body } = await tenant.ask('/installations/runs');
-        return String(body['last_error']).includes('opens programs, files or networks');
+        return String(body['last_error']).includes('gives access to programs, files or networks');
       });
       expect((await tenant.post('/plugin/runs/poll')).status).toBe(404);
     });
