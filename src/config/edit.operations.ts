@@ -38,7 +38,7 @@ const changed = z.object({
   after: z.unknown().describe('new value; absent if the key is no longer set'),
   file: z.string(),
   backup: z.string(),
-  locked: z.boolean().describe('whether the lock of the file was renewed'),
+  locked: z.boolean().describe('true if the lock of the file was renewed'),
   validation: findingsShape,
 });
 

@@ -133,7 +133,7 @@ export const meanings: Readonly<Record<string, string>> = {
   'plugins.<name>.shared':
     'offer the plugin with this configuration to every tenant (default: false)',
   'plugins.<name>.max_outstanding_polls':
-    'queued and running jobs of one schedule before its next times are skipped (default: 1)',
+    'open jobs of one schedule with `if_running: queue`; further times are skipped (default: 1)',
   'plugins.<name>.notify_on_complete':
     'emit `job.succeeded` when a job of the plugin succeeds that is not a step of a run ' +
     '(default: false)',
@@ -188,7 +188,7 @@ export const meanings: Readonly<Record<string, string>> = {
     'headers of these requests by name, such as a token of the collector (default: none)',
   'api.enabled': 'serve the HTTP API; needs at least one token (default: false)',
   'api.listen': 'address and port of the API (default: 127.0.0.1:8080)',
-  'api.auth.api_key': 'one token with all rights; `tokens` has finer scopes (default: none)',
+  'api.auth.api_key': 'a token with all rights; use `tokens` for fewer scopes (default: none)',
   'api.auth.tokens[].name':
     'name of the token in the database and in logs (default: token- and its number)',
   'api.auth.tokens[].token': 'the secret itself, preferably as `${VAR}`; required',

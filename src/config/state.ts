@@ -40,7 +40,7 @@ export function buildState(parsed: WrittenState, key: string, context: StateCont
   const schema = fromUrl ?? parsed.schema ?? 'ductile';
   const from = parsed.schema === undefined ? 'url' : 'schema';
   if (fromUrl !== undefined && parsed.schema !== undefined && fromUrl !== parsed.schema) {
-    context.report([key, 'schema'], `says ${parsed.schema} but the url says ${fromUrl}`);
+    context.report([key, 'schema'], `is ${parsed.schema}, but the url has the schema ${fromUrl}`);
   } else if (!/^(?!pg_)[a-z_][a-z0-9_]{0,62}$/.test(schema)) {
     const rule = 'Use lowercase letters, digits and _, at most 63, not starting with pg_.';
     const message = `names the schema ${JSON.stringify(schema)}, which is not allowed`;

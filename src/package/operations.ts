@@ -292,7 +292,7 @@ export const showInstallation = defineOperation({
   }),
   output: z.object({
     ...installationShape.shape,
-    revision: z.int().describe('one more with each change'),
+    revision: z.int().describe('revision, which grows by one with each change'),
     hash: z.string().describe('BLAKE3 of the files of the package'),
     config: z.record(z.string(), z.unknown()),
     provisions: z.array(

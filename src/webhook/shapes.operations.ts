@@ -75,7 +75,7 @@ const signedShape = z.strictObject({
     .string()
     .optional()
     .describe(
-      'what is signed: {body}, {header:NAME}, {sig.NAME}, {url}, {method} (default: {body})',
+      'the signed text: {body}, {header:NAME}, {sig.NAME}, {url}, {method} (default: {body})',
     ),
   algorithm: z.enum(algorithms).optional().describe('algorithm of the HMAC (default: sha256)'),
   encoding: z.enum(encodings).optional().describe('encoding of the signature (default: hex)'),
@@ -139,7 +139,7 @@ export const settingsFields = {
     .describe(
       'for hmac_payload_prefix_regex: how far from now a signed Unix time may be; 0s to accept any (default: 5m)',
     ),
-  signed: signedShape.optional().describe('for signed: what the signature covers, and where it is'),
+  signed: signedShape.optional().describe('for signed: the signed text, and the header with the signature'),
   delivery_header: nonBlankText()
     .optional()
     .describe('the header with the id of a delivery (default: Idempotency-Key)'),
