@@ -98,7 +98,7 @@ function listPaths({ document, file }: ConfigSource, key: KeyPath, home: string)
     const named: MakeProblem = (message, hint) =>
       makeProblem(document.placeOf(path), keyText(path), message, hint);
     const problem = written.includes('${')
-      ? named('names a variable, but variables in paths are not replaced', 'Write the path itself.')
+      ? named('names a variable, but files are read before variables', 'Write the path itself.')
       : undefined;
     return [{ path: resolvePath(written, dirname(file), home), named, problem }];
   });

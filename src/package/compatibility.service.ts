@@ -235,5 +235,6 @@ function compareRequired(
   }
   const range = version === undefined ? undefined : parseRange(version);
   if (range === undefined || satisfies(manifest.version, range)) return undefined;
-  return { message: `it requires ${plugin} ${version ?? ''}, but the plugin is ${manifest.version}` };
+  const message = `it requires ${plugin} ${version ?? ''}, but the plugin is ${manifest.version}`;
+  return { message };
 }

@@ -139,7 +139,9 @@ export const settingsFields = {
     .describe(
       'for hmac_payload_prefix_regex: how far from now a signed Unix time may be; 0s to accept any (default: 5m)',
     ),
-  signed: signedShape.optional().describe('for signed: the signed text, and the header with the signature'),
+  signed: signedShape
+    .optional()
+    .describe('for signed: the signed text, and the header with the signature'),
   delivery_header: nonBlankText()
     .optional()
     .describe('the header with the id of a delivery (default: Idempotency-Key)'),

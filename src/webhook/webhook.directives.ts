@@ -168,8 +168,8 @@ export const createWebhookDirective = defineDirective({
     await checkWebhookSecret({ id, settings }, secrets[0] ?? globalToken, intake.store);
     const work = describeTarget(target);
     return [
-      `Webhook ${id} will be created at /hooks/${id}.`,
-      `Each delivery that ${mode} verifies will start ${work}.`,
+      `A webhook will be created at /hooks/${id}.`,
+      `Each delivery that is verified with ${mode} will start ${work}.`,
     ];
   },
   async prepare(context, { id = '', settings, credential, fingerprint }, execution) {
