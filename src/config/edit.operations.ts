@@ -27,10 +27,7 @@ import { homeDirectory } from './find.ts';
 import { findLockedPlugins, lockFiles } from './integrity.ts';
 import { writeStarter } from './starter.ts';
 
-const apply = z
-  .boolean()
-  .optional()
-  .describe('write the change (required unless --dry-run)');
+const apply = z.boolean().optional().describe('write the change (required unless --dry-run)');
 
 const changed = z.object({
   key: z.string(),

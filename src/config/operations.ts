@@ -185,7 +185,9 @@ const diffShape = z.object({
         after: z.string().nullable(),
       }),
     )
-    .describe('keys that differ from the backup or the last loaded configuration; secrets are masked'),
+    .describe(
+      'keys that differ from the backup or the last loaded configuration; secrets are masked',
+    ),
   keys_compared_with: z.string().nullable().describe('null if no service has loaded one'),
   plugins: z
     .array(z.object({ key: z.string(), file: z.string(), change: z.string() }))

@@ -46,7 +46,8 @@ export const translations: readonly Translation[] = [
   },
   {
     from: 'service.hook_max_depth',
-    message: 'has no effect: if job.succeeded or job.dead started a job, its own end starts nothing',
+    message:
+      'has no effect: if job.succeeded or job.dead started a job, its own end starts nothing',
     hint: 'Remove it. service.max_hops limits every other chain of signals.',
   },
   {

@@ -133,9 +133,7 @@ export const testWebhookDirective = defineDirective({
     isSameSecret(secret, purposes.webhook(id), print, vault),
   async plan(context, { id }) {
     const { webhook } = await findSignable(id, context);
-    return [
-      `A test will be delivered to ${id} and will start ${describeTarget(webhook.target)}.`,
-    ];
+    return [`A test will be delivered to ${id} and will start ${describeTarget(webhook.target)}.`];
   },
   async execute(context, { id }, { actor, directiveId, secret: payload, reveal }) {
     const known = await findSignable(id, context);

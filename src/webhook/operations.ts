@@ -75,16 +75,12 @@ export const showWebhookOperation = defineOperation({
 });
 
 const endpointShape = z.object({
-  path: z
-    .string()
-    .describe('path on the webhook listener, and the webhook_id of its deliveries'),
+  path: z.string().describe('path on the webhook listener, and the webhook_id of its deliveries'),
   url: webhookUrlField,
   plugin: z.string(),
   command: z.string(),
   signature_header: z.string(),
-  secret_ref: z
-    .string()
-    .describe('entry of tokens.yaml, or credential, that holds its secret'),
+  secret_ref: z.string().describe('entry of tokens.yaml, or credential, that holds its secret'),
   max_body_bytes: z.int(),
   respond: z.enum(webhookResponses),
   respond_within: z.string().nullable(),

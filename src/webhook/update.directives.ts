@@ -68,10 +68,7 @@ export const updateWebhookDirective = defineDirective({
     input: z.strictObject({
       ...settingsFields,
       id: webhookIdField,
-      unset: z
-        .array(settingName)
-        .default([])
-        .describe('settings to reset to their default'),
+      unset: z.array(settingName).default([]).describe('settings to reset to their default'),
     }),
     nulls: 'unset',
     output: webhookShape.extend({ changed: z.boolean(), directive_id: directiveIdField }),

@@ -124,9 +124,17 @@ describe('the manifest', () => {
 
   test.each([
     ['is not YAML', 'a: [', 'the file'],
-    ['is of another version', 'version: 2\nhashes: {}\n', 'the file does not have the format version 3'],
+    [
+      'is of another version',
+      'version: 2\nhashes: {}\n',
+      'the file does not have the format version 3',
+    ],
     ['has no hashes', 'version: 3\ngenerated_at: x\n', 'the file lacks `generated_at` or `hashes`'],
-    ['has a bad hash', 'version: 3\ngenerated_at: x\nhashes: {a: 5}\n', 'the hash of a is not valid'],
+    [
+      'has a bad hash',
+      'version: 3\ngenerated_at: x\nhashes: {a: 5}\n',
+      'the hash of a is not valid',
+    ],
   ])('is an error when it %s', async (_, text, message) => {
     const directory = await makeConfigTree({
       'config.yaml': 'plugin_roots: [p]\n',

@@ -19,7 +19,10 @@ test('headers that hold nothing secret are passed on', () => {
 test.each([
   [{ event_header: 'x-kind', event_field: 'type' }, 'event_field and event_header exclude'],
   [{ event_header: 'x-shop-key' }, 'event_header is x-shop-key, which authenticates the sender'],
-  [{ headers: ['x-shop', 'authorization'] }, 'headers has authorization, which authenticates the sender'],
+  [
+    { headers: ['x-shop', 'authorization'] },
+    'headers has authorization, which authenticates the sender',
+  ],
   [{ headers: ['x-hub-signature-256'] }, 'headers has x-hub-signature-256'],
   [{ headers: ['password'] }, 'headers has password'],
 ])('%j is refused', (fields, message) => {
