@@ -70,5 +70,5 @@ test('the command line does so in what it prints', async () => {
 test('the sentences of a view have it, too', async () => {
   const answer = { run_id: 'r1', pipeline: 'p', status: 'halted', revived_as: null };
   const { out } = await run(['run', 'show', 'abcd', '--config', '/c'], { answer });
-  expect(out).toContain('`ductile run revive r1 --config /c` goes on');
+  expect(out).toContain('`ductile run revive r1 --config /c` continues');
 });

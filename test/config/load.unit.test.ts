@@ -148,8 +148,8 @@ describe('state', () => {
 
   test.each([
     ['mysql://h/d', 'is not a PostgreSQL URL'],
-    ['postgres://h/d?schema=pg_x', 'names the schema "pg_x"'],
-    ['postgres://h/d?schema=A-B', 'names the schema "A-B"'],
+    ['postgres://h/d?schema=pg_x', 'names the schema "pg_x", which is not allowed'],
+    ['postgres://h/d?schema=A-B', 'names the schema "A-B", which is not allowed'],
   ])('%s is refused', async (url, message) => {
     expect(await problems(`${roots}state: {url: "${url}"}`)).toEqual([`2:9 state.url ${message}`]);
   });

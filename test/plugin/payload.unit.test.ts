@@ -34,7 +34,7 @@ describe('a payload', () => {
     [{}, 'payload.to', 'is missing'],
     [{ to: ['ann', 'x'] }, 'payload.to[1]', 'fewer than 3'],
     [{ to: [], 'a/b~c': 1.5 }, 'payload.a/b~c', 'integer'],
-    [{ to: [], cc: [] }, 'payload.cc', 'not a field'],
+    [{ to: [], cc: [] }, 'payload.cc', 'not a known field'],
     [{ to: [], tone: 'loud' }, 'payload.tone', '"kind","short"'],
     [{ to: 'ann' }, 'payload.to', 'array'],
   ])('that does not is refused with its place: %o', async (payload, place, message) => {

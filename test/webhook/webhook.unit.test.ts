@@ -112,7 +112,7 @@ describe('a hook', () => {
     [{}, 'plugin or one of pipeline, signal and mode is required'],
     [{ plugin: 'a', pipeline: 'b' }, 'pipeline and plugin exclude each other'],
     [{ pipeline: 'b', command: 'c' }, 'command is only for plugin'],
-    [{ signal: 'Paid' }, 'signal must be lowercase words with dots between, such as order.paid'],
+    [{ signal: 'Paid' }, 'signal must be lowercase words separated by dots, such as order.paid'],
     [{ plugin: 'a', prompt_template: 'x' }, 'prompt_template is only for mode'],
     [{ mode: 'wake' }, 'prompt_template is required'],
     [{ mode: 'cron_task', prompt_template: 'x' }, 'task_folder is required for mode cron_task'],
