@@ -63,16 +63,19 @@ async function run(isCheck: boolean): Promise<number> {
 function renderErrors(): string {
   const sections = Object.entries(catalogue)
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([code, { status, exit, retryable, hint }]) => {
+    .map(([code, { status, exit, retryable, cause, hint }]) => {
       const retry = retryable ? 'yes' : 'no';
-      return `## ${code}\n\nHTTP status ${status}, exit code ${exit}, retryable: ${retry}.\n\n${hint}\n`;
+      const facts = `HTTP status ${status}, exit code ${exit}, retryable: ${retry}.`;
+      return `## ${code}\n\n${facts}\n\n**Cause:** ${cause}\n\n**What to do:** ${hint}\n`;
     });
   return `# Errors
 
-Every failure carries one of these codes. Over HTTP it is a body of \`application/problem+json\` with
-\`error\`, \`code\`, \`hint\`, \`retryable\`, \`request_id\` and, where there is one, \`place\`; the CLI
-prints the same and ends with the exit code. *Retryable* says that the same request can succeed later
-without being changed.
+Every failure has one of these codes. The HTTP API returns a body of type \`application/problem+json\`
+with \`error\`, \`code\`, \`hint\`, \`retryable\`, \`request_id\` and, if a location is known, \`place\`.
+The CLI prints the same and exits with the exit code. *Retryable* means that the same request can
+succeed later without a change.
+
+An error can have a more exact hint than the one on this page.
 
 This page is written by \`tools/generate\` from \`src/base/errors.ts\`.
 

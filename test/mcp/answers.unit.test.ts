@@ -65,7 +65,7 @@ describe('an answer', () => {
     const options = { store, caller: 'a', budget: 1000 };
     const { cut } = readData(textOf(formatResult(options, { value: rows, isSecret: false })));
     const [{ handle }] = cut as [{ handle: string }];
-    expect(() => formatMore({ ...options, caller: 'b' }, handle, 0)).toThrow('no such handle');
+    expect(() => formatMore({ ...options, caller: 'b' }, handle, 0)).toThrow('the handle is unknown');
     for (const wrong of [
       '',
       'x',
@@ -73,7 +73,7 @@ describe('an answer', () => {
       `${handle}-0-0`,
       handle.replace(/^../, 'zz'),
     ]) {
-      expect(() => formatMore(options, wrong, 0)).toThrow('no such handle');
+      expect(() => formatMore(options, wrong, 0)).toThrow('the handle is unknown');
     }
     const secret = readData(textOf(formatResult(options, { value: rows, isSecret: true })));
     expect(JSON.stringify(secret)).not.toContain('handle');
@@ -98,7 +98,7 @@ describe('an answer', () => {
       error: {
         code: 'JOB_NOT_FOUND',
         message: 'there is no job x === end',
-        fix: 'List jobs with `ductile job list`.',
+        fix: 'List them with `ductile job list`.',
         retryable: false,
         place: 'id',
       },

@@ -1,6 +1,7 @@
 const sentences = new Set([
   'description',
   'summary',
+  'cause',
   'hint',
   'title',
   'examples',
