@@ -42,7 +42,7 @@ export function nonBlankText() {
 export function dependencyKey() {
   return nonBlankText()
     .max(limits.dependencyKeyCharsMax)
-    .regex(/^\P{Cc}*$/u, 'must not have control characters');
+    .regex(/^\P{Cc}*$/u, 'must not contain control characters');
 }
 
 interface DurationBounds {
@@ -112,7 +112,7 @@ export function moment() {
   return z
     .string()
     .refine((value) => RFC_3339.test(value) && isWritable(Date.parse(value)), {
-      error: 'is not a time with its offset',
+      error: 'is not a time with a UTC offset',
       params: { hint: MOMENT_FORMS, shown: true },
     })
     .transform((value) => toTimestamp(Date.parse(value)));
@@ -142,10 +142,12 @@ function dropEmpty(value: unknown, shape: z.ZodRawShape): unknown {
 
 /** The fields with which a caller puts off a job, a run or a directive. */
 export const dueFields = {
-  run_at: moment().optional().describe('start it at this time, not before'),
+  run_at: moment()
+    .optional()
+    .describe('earliest start, such as 2026-11-15T22:30:00Z (default: now)'),
   delay: duration({ minMs: 0, maxMs: limits.delayMsMax })
     .optional()
-    .describe('start it after this time, not before'),
+    .describe('time to wait before the start, such as 10m (default: none)'),
 };
 
 /** Translates `run_at` or `delay`. Throws if both are set. */
@@ -157,7 +159,7 @@ export function toDue({
   readonly delay?: number | undefined;
 }): { due?: { readonly at: Timestamp } | { readonly inMs: number } } {
   if (at !== undefined && inMs !== undefined) {
-    const message = 'give either run_at or delay, not both';
+    const message = 'run_at and delay cannot be used together';
     throw new DuctileError('INPUT_INVALID', message, { place: 'delay' });
   }
   if (at !== undefined) return { due: { at } };

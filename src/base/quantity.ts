@@ -47,11 +47,11 @@ export function parseDuration(text: string): ParsedDuration {
   let previous = -1;
   for (const [, digits, unit] of text.matchAll(/(\d+(?:\.\d+)?)(ms|[wdhms])/g)) {
     const rank = units.indexOf(unit as Unit);
-    if (rank <= previous) return parseFault('repeats a unit or has them out of order', FORMS);
+    if (rank <= previous) return parseFault('repeats a unit or has its units out of order', FORMS);
     previous = rank;
     ms += Number(digits) * unitMs[unit as Unit];
   }
-  if (ms > Number.MAX_SAFE_INTEGER) return parseFault('is longer than can be counted', FORMS);
+  if (ms > Number.MAX_SAFE_INTEGER) return parseFault('is too long', FORMS);
   return { ok: true, ms: Math.round(ms) };
 }
 

@@ -22,7 +22,7 @@ export interface MasterKey {
 
 /** Derives a separate key for each purpose, so that none of them reveals another. */
 export function makeMasterKey(secret: Uint8Array): MasterKey {
-  if (secret.length !== KEY_BYTES) throw new Error(`a key has ${KEY_BYTES} bytes`);
+  if (secret.length !== KEY_BYTES) throw new Error(`a key must have ${KEY_BYTES} bytes`);
   const derive = (purpose: string, bytes: number): Buffer =>
     Buffer.from(hkdfSync('sha256', secret, '', `ductile ${purpose}`, bytes));
   return {
@@ -59,7 +59,7 @@ export function sealText(clear: string, purpose: SealPurpose, key: MasterKey): S
 export function unsealText({ text }: SealedText, purpose: SealPurpose, key: MasterKey): string {
   const [scheme, wrapped = '', sealed = ''] = text.split('.');
   if (scheme !== SCHEME && scheme !== UNBOUND) {
-    throw new Error('it is sealed in a way that is not known');
+    throw new Error('the format of the sealed value is unknown');
   }
   const about = scheme === UNBOUND ? purpose.row : describePurpose(purpose);
   const own = decrypt(wrapped, key.wrapping, `key ${about}`);

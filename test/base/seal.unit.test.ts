@@ -40,7 +40,7 @@ describe('sealing', () => {
       expect(() => unsealText({ ...sealed, text: changed }, row('credential a'), key)).toThrow();
     }
     expect(() => unsealText({ ...sealed, text: 'v0.a.b' }, row('credential a'), key)).toThrow(
-      'not known',
+      'is unknown',
     );
     expect(() => unsealText({ ...sealed, text: 'v1' }, row('credential a'), key)).toThrow();
   });

@@ -88,7 +88,7 @@ describe('a schedule entry', () => {
     [{ every: '1h', quiet_action: 'wait' }, 'quiet_action: '],
     [{ cron: '0 22-23 * * *', quiet_start: 21, quiet_end: 8 }, 'cron: matches only quiet hours'],
     [{ every: '1h', dependency: ' ' }, 'dependency: must not be blank'],
-    [{ every: '1h', dependency: 'a\u0000' }, 'dependency: must not have control characters'],
+    [{ every: '1h', dependency: 'a\u0000' }, 'dependency: must not contain control characters'],
     [{ every: '1h', dependency: 'a'.repeat(201) }, 'dependency: '],
   ])('%j is refused', (entry, message) => {
     expect(faults(entry).join('\n')).toContain(message);
