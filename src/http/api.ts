@@ -245,9 +245,9 @@ async function sendResult(
   const form = formOf(exchange, route);
   const isText = textForm !== undefined && !wantsJson(exchange);
   if (input['fields'] !== undefined && (isText || form !== undefined)) {
-    throw new DuctileError('INPUT_INVALID', 'fields picks from a JSON result only', {
+    throw new DuctileError('INPUT_INVALID', 'fields can only be used with a JSON result', {
       place: 'fields',
-      hint: 'Ask for application/json, or leave fields out.',
+      hint: 'Request application/json, or remove fields.',
     });
   }
   if (isText) {
@@ -348,7 +348,7 @@ function refuseMethod(exchange: Exchange, patterns: readonly RoutePattern[], met
   if (methods.has('GET')) methods.add('HEAD');
   exchange.extra.push('allow', [...methods, 'OPTIONS'].join(', '));
   if (method !== 'OPTIONS') {
-    throw new DuctileError('METHOD_NOT_ALLOWED', `${method} is not possible here`);
+    throw new DuctileError('METHOD_NOT_ALLOWED', `${method} is not allowed here`);
   }
   exchange.respondEmpty(204);
 }

@@ -63,7 +63,9 @@ export function readBodyBytes(
     };
     const reservation = budget.reserve(() => {
       leaveRest();
-      reject(new DuctileError('CROWDED', 'too much comes at once, and this came slowest'));
+      const message =
+        'too many large request bodies are in flight; this one was the slowest and was dropped';
+      reject(new DuctileError('CROWDED', message));
     });
     // The client may be gone; then this error reaches no one.
     const cut = (): void => {

@@ -113,12 +113,12 @@ export async function clearSocket(path: string, owner: SocketOwner): Promise<voi
   const stats = lstatSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return;
   if (!stats.isSocket()) {
-    throw new DuctileError('LISTEN_FAILED', 'the place of the control socket is taken by a file', {
+    throw new DuctileError('LISTEN_FAILED', 'a file exists at the path of the control socket', {
       place: path,
-      hint: 'Move that file away.',
+      hint: 'Move or delete that file.',
     });
   }
-  throw new DuctileError('INSTANCE_LOCKED', 'another process answers on the control socket', {
+  throw new DuctileError('INSTANCE_LOCKED', 'another process listens on the control socket', {
     place: path,
   });
 }
@@ -167,7 +167,7 @@ function ensurePrivate(directory: string, uid: number): void {
   if (stats.isDirectory() && stats.uid === uid && (stats.mode & 0o077) === 0) return;
   throw new DuctileError('LISTEN_FAILED', 'the directory of the control socket is not private', {
     place: directory,
-    hint: `Remove ${basename(directory)}, or use a shorter state directory.`,
+    hint: `Remove ${basename(directory)}, or use a state directory with a shorter path.`,
   });
 }
 

@@ -65,7 +65,7 @@ export function createDashboard(directory: string): DashboardHandler {
     if (path !== BASE && !path.startsWith(`${BASE}/`)) return false;
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       exchange.extra.push('allow', 'GET, HEAD');
-      throw new DuctileError('METHOD_NOT_ALLOWED', `${request.method} is not possible here`);
+      throw new DuctileError('METHOD_NOT_ALLOWED', `${request.method} is not allowed here`);
     }
     // Read once: a page and its files must be from the same build.
     reading ??= readFiles(directory);

@@ -119,7 +119,7 @@ export const PROBLEM_TYPE = 'application/problem+json';
 export function toProblem(error: DuctileError, requestId: string): string {
   const { status } = error.kind;
   // Internal details are for the log; the caller gets the request id to find them.
-  const message = error.code === 'INTERNAL' ? 'something went wrong inside' : error.message;
+  const message = error.code === 'INTERNAL' ? 'an internal error occurred' : error.message;
   const problem = {
     type: `urn:ductile:error:${error.code}`,
     title: STATUS_CODES[status] ?? 'Error',
@@ -157,20 +157,20 @@ export function checkRequest({ request, url }: Exchange): void {
     throw new DuctileError('URL_TOO_LONG', message);
   }
   if (!url.startsWith('/') || url.startsWith('//')) {
-    throw new DuctileError('REQUEST_INVALID', 'the target must be a path');
+    throw new DuctileError('REQUEST_INVALID', 'the request target must be a path');
   }
   if (httpVersion !== '1.1' && httpVersion !== '1.0') {
-    throw new DuctileError('REQUEST_INVALID', `HTTP/${httpVersion} is not spoken here`);
+    throw new DuctileError('REQUEST_INVALID', `HTTP/${httpVersion} is not supported`);
   }
   if (httpVersion === '1.0' && request.headers['transfer-encoding'] !== undefined) {
     // A proxy that doesn't know chunks in HTTP/1.0 sees another end of this request.
-    throw new DuctileError('REQUEST_INVALID', 'HTTP/1.0 has no chunks', {
+    throw new DuctileError('REQUEST_INVALID', 'HTTP/1.0 does not support chunked bodies', {
       place: 'transfer-encoding',
     });
   }
   if (hasRepeatedHeader(request)) refuseRepeated(rawHeaders);
   if (httpVersion === '1.1' && (request.headers.host ?? '') === '') {
-    throw new DuctileError('REQUEST_INVALID', 'a Host header is needed', { place: 'host' });
+    throw new DuctileError('REQUEST_INVALID', 'the Host header is missing', { place: 'host' });
   }
 }
 
@@ -185,7 +185,7 @@ function refuseRepeated(rawHeaders: readonly string[]): void {
     const name = (rawHeaders[at] ?? '').toLowerCase();
     if (!SINGLE.has(name)) continue;
     if (seen.has(name)) {
-      throw new DuctileError('REQUEST_INVALID', `the header ${name} came twice`, { place: name });
+      throw new DuctileError('REQUEST_INVALID', `the header ${name} is repeated`, { place: name });
     }
     seen.add(name);
   }
@@ -207,7 +207,7 @@ export function checkHost(
   if (host === undefined || LOOPBACK.test(host)) return;
   if (!LOOPBACK.test(listenHost) && listenHost !== '::1') return;
   if (allowedOrigins.some((origin) => origin === '*' || origin.endsWith(`//${host}`))) return;
-  throw new DuctileError('HOST_UNKNOWN', 'this server is not known by that name', {
+  throw new DuctileError('HOST_UNKNOWN', 'the host name in the Host header is not allowed', {
     place: 'host',
   });
 }
@@ -238,7 +238,11 @@ export function answerCors(exchange: Exchange, allowed: readonly string[]): bool
   const isPreflight =
     request.method === 'OPTIONS' && request.headers['access-control-request-method'] !== undefined;
   if (!allowed.includes(origin) && !allowed.includes('*')) {
-    if (isPreflight) throw new DuctileError('FORBIDDEN', 'pages of this origin may not ask here');
+    if (isPreflight) {
+      throw new DuctileError('FORBIDDEN', 'requests from this origin are not allowed', {
+        hint: 'Add the origin to `api.allowed_origins`.',
+      });
+    }
     return false;
   }
   extra.push('access-control-allow-origin', origin, 'vary', 'origin');

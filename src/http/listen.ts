@@ -85,11 +85,11 @@ function makeServer(handler: ApiHandler, clientLimits: ConnectionLimits): Server
   server.on('timeout', dropStalled);
   server.on('clientError', answerBroken);
   server.on('checkExpectation', (request, response) => {
-    const message = 'this expectation is not met';
+    const message = 'the Expect header is not supported';
     new Exchange(request, response).refuse(new DuctileError('EXPECTATION_FAILED', message));
   });
   server.on('connect', (_request, socket) =>
-    writeProblem(socket, 'METHOD_NOT_ALLOWED', 'CONNECT is not possible here'),
+    writeProblem(socket, 'METHOD_NOT_ALLOWED', 'CONNECT is not allowed here'),
   );
   return server;
 }
@@ -105,7 +105,7 @@ const broken: Readonly<Record<string, readonly [ErrorCode, string]>> = {
     `the request line and headers are larger than ${limits.httpHeaderBytesMax} bytes`,
   ],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: ['PAYLOAD_TOO_LARGE', 'the chunk extensions are too large'],
-  ERR_HTTP_REQUEST_TIMEOUT: ['REQUEST_TIMEOUT', 'the request did not come in time'],
+  ERR_HTTP_REQUEST_TIMEOUT: ['REQUEST_TIMEOUT', 'the request did not arrive in time'],
 };
 
 /** Marks a response after which only the refusal of a broken request follows. */

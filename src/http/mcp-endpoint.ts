@@ -42,8 +42,8 @@ export async function serveMcp(
       exchange.extra.push('allow', 'POST, OPTIONS');
       if (request.method === 'OPTIONS') return exchange.respondEmpty(204);
       const hint =
-        'Send each message in a POST; there are no sessions, and no stream to listen to.';
-      throw new DuctileError('METHOD_NOT_ALLOWED', 'messages come in a POST', { hint });
+        'Send each message with POST. This endpoint has no sessions and no event stream.';
+      throw new DuctileError('METHOD_NOT_ALLOWED', 'MCP messages must be sent with POST', { hint });
     }
     const { engine, principal } = admission;
     const context = { ...base, engine, principal, disconnected: () => exchange.disconnected() };
@@ -66,9 +66,9 @@ export async function serveMcp(
 function refuseOrigin({ request }: Exchange, allowed: readonly string[]): void {
   const { origin } = request.headers;
   if (origin === undefined || allowed.includes(origin) || allowed.includes('*')) return;
-  throw new DuctileError('FORBIDDEN', 'pages of this origin may not ask here', {
+  throw new DuctileError('FORBIDDEN', 'requests from this origin are not allowed', {
     place: 'origin',
-    hint: 'Add the origin to api.allowed_origins.',
+    hint: 'Add the origin to `api.allowed_origins`.',
   });
 }
 
@@ -77,7 +77,7 @@ function readSelection({ url }: Exchange): { isReadOnly: boolean; nouns?: readon
   const query = new URLSearchParams(url.includes('?') ? url.slice(url.indexOf('?')) : '');
   for (const name of query.keys()) {
     if (name === 'readonly' || name === 'only') continue;
-    throw new DuctileError('INPUT_INVALID', 'only readonly and only can be asked for here', {
+    throw new DuctileError('INPUT_INVALID', 'the query accepts the parameters readonly and only', {
       place: 'query',
     });
   }

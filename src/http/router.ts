@@ -119,13 +119,13 @@ export function readQuery(
     // The authenticator reads this parameter; the operation doesn't know it.
     if (name === 'token' && surface.isStream === true) continue;
     if (value.includes(NUL)) {
-      const message = `${name} has U+0000, which no ledger can keep`;
+      const message = `${name} contains U+0000, which cannot be stored`;
       throw new DuctileError('INPUT_INVALID', message, { place: name });
     }
     const values = (query[name] ??= []);
     values.push(value);
     if (values.length > 1 && fields.get(name)?.types.includes('array') !== true) {
-      throw new DuctileError('INPUT_INVALID', `${name} came twice`, { place: name });
+      throw new DuctileError('INPUT_INVALID', `${name} is repeated`, { place: name });
     }
   }
   return query;
@@ -136,7 +136,7 @@ export function decodeSegments(params: Readonly<Record<string, string>>): Record
   for (const [name, value] of Object.entries(params)) {
     const text = value.includes('%') ? decodeSegment(value) : value;
     if (text.includes(NUL)) {
-      throw new DuctileError('ENDPOINT_NOT_FOUND', `the ${name} in the path can be none`);
+      throw new DuctileError('ENDPOINT_NOT_FOUND', `the ${name} in the path is invalid`);
     }
     decoded[name] = text;
   }
@@ -151,6 +151,6 @@ function decodeSegment(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw new DuctileError('REQUEST_INVALID', 'the URL is not well encoded');
+    throw new DuctileError('REQUEST_INVALID', 'the URL has invalid percent-encoding');
   }
 }

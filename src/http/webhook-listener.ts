@@ -103,7 +103,7 @@ function isFromHere({ request: { socket, headers } }: Exchange): boolean {
 function refuseMethod({ request, extra }: Exchange): void {
   if (request.method === 'POST') return;
   extra.push('allow', 'POST');
-  throw new DuctileError('METHOD_NOT_ALLOWED', `${request.method ?? ''} is not possible here`);
+  throw new DuctileError('METHOD_NOT_ALLOWED', `${request.method ?? ''} is not allowed here`);
 }
 
 async function readIncoming(
