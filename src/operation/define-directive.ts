@@ -8,7 +8,7 @@ import type { JsonOutput, Operation, TypedOperation } from './define.ts';
 import { direct, directErrors, planDirective } from './request-directive.ts';
 
 /** The field of a result that names the directive. `defineDirective` fills it in. */
-export const directiveIdField = z.string().describe('the record of this change');
+export const directiveIdField = z.string().describe('id of the directive that recorded the change');
 
 /** A completed directive, from which an operation makes its output. */
 export interface CompletedDirective<Input> {

@@ -49,7 +49,7 @@ function refuseAny(denied: readonly DeniedCommand[], started: readonly StartedCo
     if (match === undefined) continue;
     const part = match.as === undefined ? '' : `, ${match.as}`;
     throw new DuctileError('FORBIDDEN', `the token denies ${plugin} ${command}${part}`, {
-      hint: 'Use another token, or ask for work that leaves this command out.',
+      hint: 'Use another token, or request work that does not start this command.',
     });
   }
 }

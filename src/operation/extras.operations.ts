@@ -16,7 +16,7 @@ import {
 
 export const proveSystem = defineOperation({
   name: 'system.prove',
-  summary: 'Kill a copy of the system again and again while it works, and see what is lost.',
+  summary: 'Crash-test a copy of your installation and check that no work is lost or duplicated.',
   // It starts and kills processes, but only its own.
   effect: 'write',
   isForRoot: true,
@@ -42,7 +42,7 @@ export const proveSystem = defineOperation({
     ],
     exitCode: ({ verdict }) => (verdict === 'kept' ? 0 : 1),
   },
-  mcp: { absent: 'it takes minutes and both cores; run `ductile prove` instead' },
+  mcp: { absent: 'it takes minutes and much CPU time; run `ductile prove` instead' },
   run: async (context, request) => (await loadProver(context)).run(request),
   plan: async (context, request) => (await loadProver(context)).plan(request),
 });
@@ -54,7 +54,7 @@ function loadProver({ configFiles }: Context): Promise<Prover> {
 
 export const makePlugin = defineOperation({
   name: 'plugin.new',
-  summary: 'Make a plugin that works at once, to be changed into yours.',
+  summary: 'Create a working plugin from a template.',
   effect: 'write',
   ...onFiles,
   scope: 'config:rw',
@@ -75,7 +75,7 @@ export const makePlugin = defineOperation({
 
 export const testPlugin = defineOperation({
   name: 'plugin.test',
-  summary: 'Run a plugin as the runtime would, and say how it keeps to the protocol.',
+  summary: 'Run a plugin as the service does, and check that it follows the protocol.',
   // It runs the program in that directory.
   effect: 'write',
   ...onFiles,

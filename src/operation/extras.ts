@@ -13,66 +13,71 @@ export const proveInput = z.strictObject({
     .positive()
     .max(MINUTES_MAX)
     .default(1)
-    .describe('how long things are killed; what was begun is finished after that'),
-  seed: z.int().min(0).max(SEED_MAX).default(1).describe('decides what is killed, and when'),
-  pipeline: z.string().min(1).optional().describe('only this one'),
+    .describe('minutes of killing processes (default: 1); started work finishes afterwards'),
+  seed: z
+    .int()
+    .min(0)
+    .max(SEED_MAX)
+    .default(1)
+    .describe('number that decides which process is killed when (default: 1)'),
+  pipeline: z.string().min(1).optional().describe('test only this pipeline'),
 });
 
 const spread = z
   .object({ n: z.int(), p50: z.number(), p99: z.number(), max: z.number() })
   .nullable()
-  .describe('null when it was never measured');
+  .describe('null if it was never measured');
 
 export const proveOutput = z.object({
   verdict: z
     .enum(['kept', 'broken', 'untried'])
-    .describe('`untried`: nothing was started, or nothing was killed'),
+    .describe('`untried`: nothing was started or nothing was killed'),
   seed: z.int(),
   seconds: z.int(),
   ledger: z.object({
     kind: z.enum(['sqlite', 'postgres']),
-    bytes: z.int().describe('of the copy that was worked on'),
+    bytes: z.int().describe('size of the copied database'),
     jobs: z.int(),
     runs: z.int(),
-    left_out: z.int().describe('jobs and runs that were under way: the copy is without them'),
+    left_out: z.int().describe('jobs and runs in progress, which are not in the copy'),
   }),
   tried: z.array(
     z.object({
       name: z.string(),
       kind: z.enum(['pipeline', 'command']),
       times: z.int(),
-      jobs: z.int().describe('that follow from one'),
-      payload: z.string().describe('where it is from'),
-      in_peace: z.string().describe('what one comes to when nothing is killed'),
+      jobs: z.int().describe('jobs that one start leads to'),
+      payload: z.string().describe('source of the payload'),
+      in_peace: z.string().describe('outcome without kills'),
     }),
   ),
   stubbed: z.array(
     z.object({
       command: z.string(),
-      step: z.string().nullable().describe('as which step of a pipeline; else wherever'),
-      by: z.enum(['recorded', 'output_schema', 'echo']).describe('what answered for it'),
-      job_id: z.string().nullable().describe('whose answer it was, when it is a recorded one'),
-      without: z.string().nullable().describe('what was taken away from the recorded answer'),
+      step: z.string().nullable().describe('pipeline step of the stub; null for every use'),
+      by: z.enum(['recorded', 'output_schema', 'echo']).describe('source of the stub response'),
+      job_id: z.string().nullable().describe('job whose recorded response is used'),
+      without: z.string().nullable().describe('part that was removed from the recorded response'),
     }),
   ),
   untried: z.array(z.object({ what: z.string(), why: z.string() })),
-  changes: z.array(z.string()).describe('what was otherwise than in the configuration'),
+  changes: z.array(z.string()).describe('differences from the configuration during the test'),
   kills: z.object({
     engine: z.int(),
-    at_points: z.int().describe('of these, at a named place in the program'),
+    at_points: z.int().describe('engine kills at a named point in the program'),
     spawner: z.int(),
     plugin: z.int(),
   }),
-  jobs: z.int().describe('that plugins were started for'),
-  repeated: z.int().describe('attempts that were begun again because one was cut off'),
+  jobs: z.int().describe('jobs that plugin processes were started for'),
+  repeated: z.int().describe('attempts that were repeated after an interruption'),
   lost: z.int(),
   twice: z.int(),
-  different: z.int().describe('those that came to something else than in peace'),
-  damaged: z.int().describe('contradictions that the ledger has since'),
-  broken: z.array(z.string()).describe('what each of these is, as far as can be shown'),
+  different: z.int().describe('outcomes that differ from the one without kills'),
+  damaged: z.int().describe('new contradictions in the database'),
+  broken: z.array(z.string()).describe('description of each violation'),
   recovery_ms: z
     .object({ engine: spread, spawner: spread, plugin: spread })
-    .describe('from a kill until a plugin is started again'),
+    .describe('time from a kill until a plugin process starts again'),
 });
 
 export type ProveRequest = z.output<typeof proveInput>;
@@ -93,48 +98,48 @@ const PLUGIN_NAME = /^(?!(?:true|false|null)$)[a-z][a-z0-9]*(?:-[a-z0-9]+)*$/;
 const PLUGIN_NAME_RULE = 'must be lowercase letters, digits and single hyphens, such as disk-space';
 
 export const newPluginInput = z.strictObject({
-  plugin: z
-    .string()
-    .max(64)
-    .regex(PLUGIN_NAME, PLUGIN_NAME_RULE)
-    .describe('what it is to be called'),
-  lang: z.enum(pluginLanguages).describe('what it is to be written in'),
+  plugin: z.string().max(64).regex(PLUGIN_NAME, PLUGIN_NAME_RULE).describe('name of the plugin'),
+  lang: z.enum(pluginLanguages).describe('language of the plugin'),
   dir: z
     .string()
     .optional()
-    .describe('its directory; unless given, in the plugin root beside your configuration, or here'),
+    .describe('directory of the plugin (default: in your plugin root, or in the current directory)'),
 });
 
 export const newPluginOutput = z.object({
   plugin: z.string(),
   directory: z.string(),
   files: z.array(z.string()),
-  enable: z.string().nullable().describe('what is to be done before the runtime finds it'),
-  next: z.array(z.string()).describe('commands to go on with'),
+  enable: z.string().nullable().describe('change that is needed before Ductile finds the plugin'),
+  next: z.array(z.string()).describe('commands to run next'),
 });
 
 const jsonObject = z.record(z.string(), z.unknown());
 
 export const testPluginInput = z.strictObject({
-  directory: z.string().describe('where its manifest.yaml is'),
-  command: z.string().optional().describe('only this command; it is run though it may write'),
-  payload: jsonObject.optional().describe('for that command; else that of its example, or {}'),
-  settings: jsonObject.optional().describe('its configuration; else that of its examples'),
-  all: z.boolean().optional().describe('run commands that write, too'),
+  directory: z.string().describe('directory with the manifest.yaml'),
+  command: z.string().optional().describe('test only this command, even if it writes'),
+  payload: jsonObject
+    .optional()
+    .describe('payload for that command (default: that of its example, or {})'),
+  settings: jsonObject
+    .optional()
+    .describe('configuration of the plugin (default: that of its examples)'),
+  all: z.boolean().optional().describe('also run commands that write'),
 });
 
 export const testPluginOutput = z.object({
   directory: z.string(),
   plugin: z.string().nullable(),
-  passed: z.boolean().describe('whether nothing failed'),
+  passed: z.boolean().describe('true if no check failed'),
   findings: z.array(
     z.object({
       check: z.string(),
       command: z.string().nullable(),
       verdict: z.enum(['passed', 'hint', 'warning', 'failed', 'skipped']),
-      seen: z.string().describe('what was seen'),
-      means: z.string().nullable().describe('what the runtime does with it'),
-      mend: z.string().nullable().describe('how to put it right'),
+      seen: z.string().describe('observed behavior'),
+      means: z.string().nullable().describe('effect in the service'),
+      mend: z.string().nullable().describe('how to fix it'),
     }),
   ),
 });

@@ -40,10 +40,10 @@ export async function findById<T extends { readonly id: string }>(
   const candidates = found.slice(0, CANDIDATES_SHOWN).map((candidate) => candidate.id);
   throw new DuctileError(
     'INPUT_INVALID',
-    `${found.length} ${nouns} have an id that begins with ${id}`,
+    `${found.length} ${nouns} have an id that starts with ${id}`,
     {
       place: 'id',
-      hint: `Give more of the id; the newest are ${candidates.join(', ')}.`,
+      hint: `Use a longer part of the id. The newest matches are ${candidates.join(', ')}.`,
       details: { candidates },
     },
   );
@@ -73,9 +73,9 @@ export function ambiguousName(given: string, candidates: readonly NamedCandidate
     .map(({ kind, id, label }) => `${kind} ${id}${label === undefined ? '' : ` (${label})`}`);
   const more = candidates.length - named.length;
   const rest = more > 0 ? ` and ${more} more` : '';
-  return new DuctileError('INPUT_INVALID', `${given} fits ${candidates.length} things`, {
+  return new DuctileError('INPUT_INVALID', `${given} matches ${candidates.length} objects`, {
     place: 'id',
-    hint: `Give the kind and the whole id of one of them: ${named.join(', ')}${rest}.`,
+    hint: `Use the kind and the full id of one of them: ${named.join(', ')}${rest}.`,
     details: { candidates: candidates.map((one) => ({ ...one })) },
   });
 }

@@ -46,7 +46,7 @@ export async function runOnce(
   const idempotencyKey = { actor, route, key, bodyDigest, subjectId: makeId() };
   const found = await ledger.idempotencyKeys.open(idempotencyKey);
   if (found.kind === 'mismatch') {
-    const message = 'another request was made with this Idempotency-Key';
+    const message = 'this Idempotency-Key was already used for a different request';
     throw new DuctileError('IDEMPOTENCY_MISMATCH', message, { place: 'idempotency-key' });
   }
   if (found.kind === 'answered')

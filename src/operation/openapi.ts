@@ -71,12 +71,12 @@ const problemSchema = {
     title: { type: 'string' },
     status: { type: 'integer' },
     detail: { type: 'string' },
-    error: { type: 'string', description: 'the same in plain words' },
+    error: { type: 'string', description: 'the same text as `detail`' },
     code: { type: 'string', enum: Object.keys(catalogue) },
-    place: { type: 'string', description: 'the field, file or id that it is about' },
+    place: { type: 'string', description: 'field, file or id that the error is about' },
     hint: { type: 'string' },
     retryable: { type: 'boolean' },
-    details: { type: 'object', description: 'more of what was found, for programs' },
+    details: { type: 'object', description: 'further data for programs' },
     request_id: { type: 'string' },
   },
 };
@@ -107,7 +107,7 @@ function describeCommand(
     responses: {
       ...errorResponses(runPlugin),
       '200': {
-        description: 'Its end, where it was waited for, or what would be done',
+        description: 'Result of the job if the request waited for it, or the plan of a dry run',
         content: jsonContent({ anyOf: [result, planSchema] }),
       },
       '202': {
@@ -120,7 +120,7 @@ function describeCommand(
       '403': problem('Insufficient scope'),
       '404': problem('Unknown plugin or command'),
       '413': problem('Body too large'),
-      '422': problem('Idempotency key of another request'),
+      '422': problem('Idempotency key already used for another request'),
     },
     security: bearer,
     'x-ductile-scope': describeNeed({ plugin, command: name, type }),
@@ -163,14 +163,14 @@ const writingParameters = [
     name: 'dry_run',
     in: 'query',
     required: false,
-    description: 'say what would happen, and do nothing',
+    description: 'return the plan and change nothing (default: false)',
     schema: { type: 'boolean', default: false },
   },
   {
     name: 'apply',
     in: 'query',
     required: false,
-    description: 'do it, which is the default; refused together with dry_run',
+    description: 'make the change (the default); cannot be combined with dry_run',
     schema: { const: true },
   },
   { name: 'Idempotency-Key', in: 'header', required: false, schema: { type: 'string' } },
@@ -281,7 +281,11 @@ function resultId(name: string): string {
   return `${name.replace('.', '_')}__answer`;
 }
 
-const SUCCESSES: Readonly<Record<number, string>> = { 200: 'Done', 201: 'Made', 202: 'Accepted' };
+const SUCCESSES: Readonly<Record<number, string>> = {
+  200: 'Done',
+  201: 'Created',
+  202: 'Accepted',
+};
 
 function successResponses(operation: Operation, http: HttpSurface): Record<string, unknown> {
   const { plan } = operation;
@@ -290,19 +294,19 @@ function successResponses(operation: Operation, http: HttpSurface): Record<strin
   const done = statuses.map((status) => [
     status,
     {
-      description: SUCCESSES[status] ?? 'Not well',
+      description: SUCCESSES[status] ?? 'Unhealthy',
       ...(http.location !== undefined && status !== 200 ? { headers: locationHeader } : {}),
       content: okContent(http, schema),
     },
   ]);
   if (plan === undefined) return Object.fromEntries(done) as Record<string, unknown>;
   const either = statuses.includes(200) ? { anyOf: [schema, planSchema] } : planSchema;
-  const description = statuses.includes(200) ? 'Done, or what would be done' : 'What would be done';
+  const description = statuses.includes(200) ? 'Done, or the plan of a dry run' : 'Dry-run plan';
   return { ...Object.fromEntries(done), 200: { description, content: jsonContent(either) } };
 }
 
 const locationHeader = {
-  Location: { description: 'where it is', schema: { type: 'string' } },
+  Location: { description: 'URL of the created object', schema: { type: 'string' } },
 };
 
 function okContent(http: HttpSurface, schema: Record<string, unknown>): Record<string, unknown> {
@@ -375,7 +379,7 @@ function errorResponses({ errors, scope }: Operation): Record<string, unknown> {
   const responses = [...byStatus].map(
     ([status, names]) => [status, problem(names.join(', '))] as const,
   );
-  return { ...Object.fromEntries(responses), default: problem('What any request may be answered') };
+  return { ...Object.fromEntries(responses), default: problem('Error of any request') };
 }
 
 function problem(description: string): Record<string, unknown> {

@@ -10,12 +10,12 @@ export const pageFields = {
     .min(1)
     .max(limits.pageRowsMax)
     .default(limits.pageRowsMax)
-    .describe('at most this many'),
+    .describe(`maximum number of rows (default: ${limits.pageRowsMax})`),
   cursor: z
     .string()
     .max(limits.cursorCharsMax)
     .optional()
-    .describe('continue after a page: its `next_cursor`'),
+    .describe('`next_cursor` of the previous page'),
 };
 
 const ROWS_USUAL = 50;
@@ -26,14 +26,14 @@ export const limitField = z
   .min(1)
   .max(limits.pageRowsMax)
   .default(ROWS_USUAL)
-  .describe(`how many rows at most (${ROWS_USUAL} unless told)`);
+  .describe(`maximum number of rows (default: ${ROWS_USUAL})`);
 
-export const cursorField = z.string().max(200).describe('go on after a page: its `next_cursor`');
+export const cursorField = z.string().max(200).describe('`next_cursor` of the previous page');
 
 export const nextCursorField = z
   .string()
   .nullable()
-  .describe('the cursor of the next page; null on the last page');
+  .describe('cursor of the next page; null on the last page');
 
 interface PageRequest {
   readonly limit: number;
@@ -69,7 +69,7 @@ export function writeKeyCursor(key: string): string {
 export function readKeyCursor(cursor: string): string {
   const key = Buffer.from(cursor, 'base64url').toString();
   if (writeKeyCursor(key) === cursor) return key;
-  throw new DuctileError('INPUT_INVALID', 'this is not a cursor of this list', {
+  throw new DuctileError('INPUT_INVALID', 'the cursor does not belong to this list', {
     place: 'cursor',
     hint: 'Send a `next_cursor` as you received it, or none for the first page.',
   });
@@ -123,9 +123,9 @@ export function readCursor(
   const isValid =
     ownKind === kind && numbers.length === count && numbers.every((n) => Number.isSafeInteger(n));
   if (!isValid) {
-    throw new DuctileError('INPUT_INVALID', 'this is not a cursor of this list', {
+    throw new DuctileError('INPUT_INVALID', 'the cursor does not belong to this list', {
       place: 'cursor',
-      hint: 'Use a cursor as it was given, or none to begin.',
+      hint: 'Send a `next_cursor` as you received it, or none for the first page.',
     });
   }
   return ownEpoch === epoch.slice(0, EPOCH_CHARACTERS) ? numbers : 'reset';

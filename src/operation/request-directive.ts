@@ -118,7 +118,7 @@ export async function refuseLate(
   { type, scope, params: text }: Pick<Directive, 'type' | 'scope' | 'params'>,
 ): Promise<void> {
   if (!allows(principal.scopes, scope)) {
-    throw new DuctileError('FORBIDDEN', `${principal.actor} may not do ${type} any more`, {
+    throw new DuctileError('FORBIDDEN', `${principal.actor} may no longer request ${type}`, {
       details: { scope },
     });
   }
@@ -141,7 +141,7 @@ async function requireRights(
   if (known?.isForRoot === true && principal.tenant !== undefined) throw createOperatorError();
   const least = known?.role;
   if (least !== undefined && !isAtLeast(principal.role, least)) {
-    throw new DuctileError('FORBIDDEN', `${type} is for ${withArticle(least)}`, {
+    throw new DuctileError('FORBIDDEN', `${type} requires ${withArticle(least)}`, {
       hint: `Use a token whose role is ${least}.`,
     });
   }

@@ -86,7 +86,7 @@ export function fromRequest(
   for (const name of [inQuery, inBody, params].flatMap((part) => Object.keys(part))) {
     // Either value could be the intended one, and for dry_run a wrong guess changes something.
     if (seen.has(name)) {
-      const message = `${name} came twice, in the URL and in the body`;
+      const message = `${name} is given twice, in the URL and in the body`;
       throw new DuctileError('INPUT_INVALID', message, { place: 'body' });
     }
     seen.add(name);
@@ -141,7 +141,7 @@ export function isDryRun(dryRun: unknown = false, apply?: unknown): boolean {
     });
   }
   if (!dryRun) return false;
-  throw new DuctileError('INPUT_INVALID', 'dry_run and apply exclude each other', {
+  throw new DuctileError('INPUT_INVALID', 'dry_run and apply cannot be used together', {
     place: 'apply',
     hint: 'Nothing was changed. Use dry_run to see what would happen, or apply to do it.',
   });

@@ -34,14 +34,14 @@ type BaseSchema = z.core.JSONSchema.BaseSchema;
 
 const dryRunField: FieldSchema = {
   types: ['boolean'],
-  description: 'say what would happen, and do nothing',
+  description: 'show the plan and change nothing',
   choices: [],
   required: false,
 };
 
 const applyField: FieldSchema = {
   types: ['boolean'],
-  description: 'do it, which is the default',
+  description: 'make the change (the default)',
   choices: [],
   required: false,
 };

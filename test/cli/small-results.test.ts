@@ -250,7 +250,7 @@ describe('--json', () => {
       expect([name, both.code, both.stdout]).toEqual([name, 2, '']);
       expect(parse(both.stderr)).toMatchObject({
         code: 'INPUT_INVALID',
-        error: 'dry_run and apply exclude each other',
+        error: 'dry_run and apply cannot be used together',
       });
       const dry = await ductile(...words, '--dry-run');
       expect(Buffer.byteLength(dry.stdout)).toBeLessThanOrEqual(limits.resultBytes);
@@ -284,7 +284,7 @@ describe('--json', () => {
     ['skills', 'export'],
   ])('%s refuses --dry-run together with --apply', async (...words) => {
     const { code, stderr } = await ductile(...words, '--json', '--dry-run', '--apply');
-    expect([code, parse(stderr)['error']]).toEqual([2, 'dry_run and apply exclude each other']);
+    expect([code, parse(stderr)['error']]).toEqual([2, 'dry_run and apply cannot be used together']);
   });
 
   test('all attempts of a job are there: folded at first, one by one with --full', async () => {
@@ -353,7 +353,7 @@ describe('a tool', () => {
       });
       expect([name, both.data['error']]).toMatchObject([
         name,
-        { message: 'dry_run and apply exclude each other' },
+        { message: 'dry_run and apply cannot be used together' },
       ]);
     }
     expect(large).toEqual([]);

@@ -219,7 +219,7 @@ describe.each(databases)('a directive that waited, on %s', (database) => {
     await place.sql(`update api_tokens set role = 'service', scopes = '["jobs:rw"]'`);
     const late = await engine.directives.waiting.approve(id, boss);
     expect(late).toMatchObject({ status: 'failed', errorCode: 'FORBIDDEN' });
-    expect(late.error).toContain('may not do plugin.disable any more');
+    expect(late.error).toContain('may no longer request plugin.disable');
     expect(await ledger.plugins.listDisabled()).toEqual([]);
   });
 });

@@ -50,7 +50,7 @@ test('a change takes apply, and refuses it together with dry_run', async () => {
   const post = (path: string) => api.ask(path, { method: 'POST', headers: json, body: '{}' });
   expect(await post('/system/pause?apply=true&dry_run=true')).toMatchObject({
     status: 400,
-    body: { error: 'dry_run and apply exclude each other' },
+    body: { error: 'dry_run and apply cannot be used together' },
   });
   expect(await post('/system/pause?apply=false')).toMatchObject({
     status: 400,
