@@ -87,7 +87,7 @@ export function formatMore(options: ResultContext, handle: string, from: number)
   const text = store.find(caller, name);
   const value = text === undefined ? undefined : follow(parseJson(text), path);
   if (value === undefined) {
-    const message = 'there is no such handle, or what it stood for is not kept any more';
+    const message = 'the handle is unknown, or its result is no longer stored';
     throw new DuctileError('HANDLE_NOT_FOUND', message, { place: 'handle' });
   }
   return write(options, { name, isStored: true, value, path, from, as: 'part' }).result;
@@ -103,7 +103,7 @@ export function formatError(options: ResultContext, error: DuctileError): ToolRe
     error: {
       code,
       // Internal details are for the log only.
-      message: code === 'INTERNAL' ? 'something went wrong inside' : error.message,
+      message: code === 'INTERNAL' ? 'an internal error occurred' : error.message,
       fix: hint,
       retryable: kind.retryable,
       ...compact({ place, details }),

@@ -119,7 +119,7 @@ async function findTool(options: ToolServerOptions, name: string): Promise<Tool>
   const tool = operationTools().get(name) ?? (await findCommand(options, name));
   const place = tool === undefined ? undefined : toolPlace(tool.operation);
   if (tool === undefined || typeof place !== 'string' || !options.places.includes(place)) {
-    throw new DuctileError('TOOL_NOT_FOUND', 'there is no tool of this name', { place: 'name' });
+    throw new DuctileError('TOOL_NOT_FOUND', 'there is no tool with this name', { place: 'name' });
   }
   const [noun = ''] = tool.operation.name.split('.');
   const { nouns } = options.selection;
@@ -134,8 +134,8 @@ async function findTool(options: ToolServerOptions, name: string): Promise<Tool>
     );
   }
   if (options.selection.isReadOnly && tool.effect !== 'read') {
-    throw new DuctileError('FORBIDDEN', 'only tools that change nothing are offered here', {
-      hint: 'Ask for a connection that is not read-only.',
+    throw new DuctileError('FORBIDDEN', 'this connection offers only tools that change nothing', {
+      hint: 'Connect without `readonly`.',
     });
   }
   return tool;
@@ -204,7 +204,7 @@ async function formatComparable(
   const seen = store.nameOf(caller, text);
   const before = since === undefined ? undefined : store.find(caller, since);
   if (before === undefined) {
-    const beside = { seen, ...(since === undefined ? {} : { changed_since: 'not kept any more' }) };
+    const beside = { seen, ...(since === undefined ? {} : { changed_since: 'no longer stored' }) };
     return formatPage(resultContext, request, {
       beside,
       ...compact({ shape }),
@@ -217,7 +217,9 @@ async function formatComparable(
 }
 
 function expandResult(resultContext: ResultContext, { handle, from = 0 }: JsonObject): ToolResult {
-  if (typeof handle !== 'string') throw invalid('handle', 'must be a handle of an earlier answer');
+  if (typeof handle !== 'string') {
+    throw invalid('handle', 'must be a handle from an earlier result');
+  }
   if (typeof from !== 'number' || !Number.isSafeInteger(from) || from < 0) {
     throw invalid('from', 'must be a whole number, 0 or more');
   }

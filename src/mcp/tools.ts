@@ -103,9 +103,9 @@ function toTool(operation: Operation): Tool {
 function withoutSecrets(given: JsonObject, secrets: readonly string[]): JsonObject {
   const found = secrets.find((field) => field in given);
   if (found === undefined) return given;
-  throw new DuctileError('INPUT_INVALID', `${found} is a secret, which no agent should handle`, {
+  throw new DuctileError('INPUT_INVALID', `${found} is a secret, which agents cannot set`, {
     place: found,
-    hint: 'Leave it away, and ask a person to set it with the command line.',
+    hint: 'Remove it, and ask a person to set it with the command line.',
   });
 }
 
@@ -120,15 +120,15 @@ export function ownFields({ effect, input }: Pick<Operation, 'effect' | 'input'>
 type OwnFields = Record<string, JsonObject>;
 
 /** These texts repeat in a hundred tools, so they are short; the server's instructions say more. */
-const budget = { type: 'integer', description: 'bytes of the result at most' };
+const budget = { type: 'integer', description: 'maximum bytes of the result' };
 const fields = { type: 'string', description: 'only these fields, such as id,status' };
 const changedSince = {
   type: 'string',
-  description: '`seen` of an answer: only what changed since',
+  description: '`seen` of an earlier result: return only changes',
 };
-const dryRun = { type: 'boolean', description: 'say what would happen, and do nothing' };
-const apply = { type: 'boolean', description: 'do it (the default)' };
-const idempotencyKey = { type: 'string', description: 'asking again with it is asking once' };
+const dryRun = { type: 'boolean', description: 'return the plan and change nothing' };
+const apply = { type: 'boolean', description: 'make the change (the default)' };
+const idempotencyKey = { type: 'string', description: 'repeated calls with one key run once' };
 
 /** `run.retry-from` is the tool `run_retry_from`. */
 export function operationToolName(operation: string): string {
@@ -195,19 +195,18 @@ const WAIT = formatDuration(limits.toolWaitMs);
 
 const wait = {
   anyOf: [{ type: 'boolean' }, { type: 'string' }],
-  description: `how long to wait for the end of the job (${WAIT}), such as 2m; false: not at all`,
+  description: `longest wait for the end of the job, such as 2m (default: ${WAIT}); false: no wait`,
 };
 
 function describeCommand({ plugin, command, type, description }: OfferedCommand): string {
   const effect = type === 'read' ? 'only reads' : 'may change things';
-  const own = `Run the command ${command} of the plugin ${plugin} as a job; it ${effect}.`;
+  const own = `Run the command ${command} of the plugin ${plugin} as a job. It ${effect}.`;
   if (description === undefined) return own;
   return `${own} The plugin describes it as ${JSON.stringify(cut(description))}.`;
 }
 
 function payloadSchema({ inputSchema }: OfferedCommand): JsonObject {
-  if (inputSchema === undefined)
-    return { type: 'object', description: 'what the command is given' };
+  if (inputSchema === undefined) return { type: 'object', description: 'payload of the command' };
   return shortenTexts(moveRefs(inputSchema, '#/properties/payload')) as JsonObject;
 }
 
@@ -235,18 +234,18 @@ export const EXPAND = 'expand';
 export const expandTool: ToolDescription = {
   name: EXPAND,
   description:
-    'Show more of an answer that was cut to its budget. ' +
-    'Handles stand in `cut`; they are good for a while, for you alone.',
+    'Show more of a result that was cut to its budget. ' +
+    'Handles are listed in `cut`. They expire after a while, and only you can use them.',
   inputSchema: {
     type: 'object',
     properties: {
-      handle: { type: 'string', description: 'as it stands in `cut` of an earlier answer' },
+      handle: { type: 'string', description: 'handle from `cut` of an earlier result' },
       from: {
         type: 'integer',
         minimum: 0,
-        description: 'entries, or characters of a text, to leave out: `next` of the answer before',
+        description: 'entries, or characters of a text, to skip: `next` of the previous result',
       },
-      budget: { type: 'integer', description: 'bytes of the result at most' },
+      budget: { type: 'integer', description: 'maximum bytes of the result' },
     },
     required: ['handle'],
     additionalProperties: false,

@@ -249,6 +249,6 @@ describe('a call', () => {
       changed: { jobs: { added: [{ job_id: job['job_id'] }], changed: [], gone: [], same: 0 } },
     });
     const lost = await agent.call('job_list', { plugin: 'teller', changed_since: 'abc' });
-    expect(lost.data).toMatchObject({ answer: { total: 1 }, changed_since: 'not kept any more' });
+    expect(lost.data).toMatchObject({ answer: { total: 1 }, changed_since: 'no longer stored' });
   });
 });
