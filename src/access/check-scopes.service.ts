@@ -99,8 +99,9 @@ export function checkApiAccess(
       if (typo !== undefined) warnings.push(toProblem(typo));
     }
     if (api.enabled) continue;
-    const message = 'is in vain: api.enabled is false, so its jobs get no token';
-    warnings.push(makeProblem(place, keyText(path), message, 'Switch the API on, or remove it.'));
+    const message = 'has no effect: api.enabled is false, so the jobs of the plugin get no token';
+    const hint = 'Enable the API, or remove api_access.';
+    warnings.push(makeProblem(place, keyText(path), message, hint));
   }
   return { problems, warnings };
 }

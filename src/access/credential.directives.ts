@@ -29,7 +29,7 @@ const credentialFields = {
 /** The value isn't one of the params: it is only stored sealed. */
 export const setCredentialDirective = defineDirective({
   type: 'credential.set',
-  summary: 'Keep a secret for plugins, or put another value in its place.',
+  summary: 'Store a secret for plugins, or replace its value.',
   scope: 'credentials:rw',
   role: 'admin',
   isImmediate: true,
@@ -39,7 +39,7 @@ export const setCredentialDirective = defineDirective({
     fingerprint: z
       .string()
       .optional()
-      .describe('recognizes an equal value; only the owner of the key can compute it'),
+      .describe('digest that recognizes an equal value; only a holder of the key can compute it'),
   }),
   sameness: () => 'each',
   target: ({ name }) => name,
@@ -58,17 +58,17 @@ export const setCredentialDirective = defineDirective({
   async plan(context, { name, provider, expires_in_ms: lifeMs }) {
     const before = await context.ledger.credentials.find(name);
     const owner = provider === undefined ? '' : ` of ${provider}`;
-    const life = lifeMs === undefined ? '' : `, good for ${formatDuration(lifeMs)}`;
+    const life = lifeMs === undefined ? '' : ` and expire after ${formatDuration(lifeMs)}`;
     if (before === undefined) {
       return [
-        `A credential ${name}${owner} would be kept${life}.`,
-        ...(await describeUse(name, context, 'meet the change')),
+        `The credential ${name}${owner} will be created${life}.`,
+        ...(await describeUse(name, context, 'set')),
       ];
     }
     return [
-      `The credential ${name}${owner} would get another value${life}.`,
-      'The value that it has would be gone for good.',
-      ...(await describeUse(name, context, 'meet the change')),
+      `The credential ${name}${owner} will get a new value${life}.`,
+      'The current value cannot be recovered.',
+      ...(await describeUse(name, context, 'set')),
     ];
   },
   prepare({ vault }, { name, provider = null, expires_in_ms: expiresInMs }, { secret }) {
@@ -81,16 +81,16 @@ export const setCredentialDirective = defineDirective({
     secrets: ['value'],
     input: z.strictObject({
       name: credentialField,
-      value: z.string().describe('the secret itself; it is shown nowhere'),
-      provider: nonBlankText().optional().describe('whose it is, such as github'),
+      value: z.string().describe('the secret; Ductile never shows it'),
+      provider: nonBlankText().optional().describe('provider of the secret, such as github'),
       expires: duration({ minMs: 1000, maxMs: limits.tokenLifeMsMax })
         .optional()
-        .describe('how long it is good (for ever unless told)'),
+        .describe('lifetime, such as 90d (default: never expires)'),
     }),
     output: z.object({
       credential_id: z.string(),
       name: z.string(),
-      created: z.boolean().describe('false when another value was there before'),
+      created: z.boolean().describe('false if the credential already existed'),
       expires_at: z.string().describe('UTC, ISO 8601 with milliseconds').nullable(),
       directive_id: directiveIdField,
     }),
@@ -121,7 +121,7 @@ export const setCredentialDirective = defineDirective({
 
 export const deleteCredentialDirective = defineDirective({
   type: 'credential.delete',
-  summary: 'Forget a secret; attempts that ask for it fail from then on.',
+  summary: 'Delete a secret. Later attempts that need it fail.',
   scope: 'credentials:rw',
   role: 'admin',
   params: z.strictObject({ name: nameField }),
@@ -133,8 +133,8 @@ export const deleteCredentialDirective = defineDirective({
       throw new DuctileError('CREDENTIAL_NOT_FOUND', message, { place: 'name' });
     }
     return [
-      `The credential ${name} would be gone, and its value with it; this cannot be undone.`,
-      ...(await describeUse(name, context, 'would be refused')),
+      `The credential ${name} and its value will be deleted. This cannot be undone.`,
+      ...(await describeUse(name, context, 'delete')),
     ];
   },
   prepare: (_context, { name }) => ({ work: (tx) => deleteCredential(tx, name) }),
@@ -161,19 +161,22 @@ export const deleteCredentialDirective = defineDirective({
 async function describeUse(
   name: string,
   { tenant, catalog, config, services: { webhookIntake } }: DirectiveContext,
-  fate: string,
+  change: 'set' | 'delete',
 ): Promise<string[]> {
   const { plugins, webhooks } = (
     await readCredentialUsers({ catalog, config, webhookIntake, tenant })
   )(name);
-  if (plugins.length + webhooks.length === 0) return ['No plugin and no webhook asks for it now.'];
+  if (plugins.length + webhooks.length === 0) return ['No plugin and no webhook uses it.'];
+  const isSet = change === 'set';
+  const attempts = isSet ? 'will use the new value' : 'will fail';
+  const deliveries = isSet ? 'will be verified with the new value' : 'will be refused';
   return [
     ...(plugins.length === 0
       ? []
-      : [`It is asked for by ${plugins.join(', ')}; their next attempts meet the change.`]),
+      : [`Plugins that use it: ${plugins.join(', ')}. Their next attempts ${attempts}.`]),
     ...(webhooks.length === 0
       ? []
-      : [`Webhooks are verified with it: ${webhooks.join(', ')}; their next deliveries ${fate}.`]),
+      : [`Webhooks that use it: ${webhooks.join(', ')}. Their next deliveries ${deliveries}.`]),
   ];
 }
 
@@ -196,6 +199,6 @@ function requireValue(secret: string | undefined): string {
   if (secret !== undefined) return secret;
   throw new DuctileError('INPUT_INVALID', 'the value is missing', {
     place: 'value',
-    hint: 'Use `ductile credential set`, which asks for it; no directive holds one.',
+    hint: 'Use `ductile credential set`, which asks for the value. Directives never contain it.',
   });
 }

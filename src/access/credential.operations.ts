@@ -8,7 +8,7 @@ import { defineOperation } from '../operation/define.ts';
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
 
 export const credentialField = nonBlankText().describe(
-  'what it is called: `credential:<name>` in a configuration',
+  'name of the credential: `credential:<name>` in a configuration',
 );
 /** The errors of keys that seal credentials. */
 export const keyErrors = ['CREDENTIAL_KEY_INVALID', 'CREDENTIAL_KEY_MISSING'] as const;
@@ -18,12 +18,12 @@ const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 const credentialShape = z.object({
   name: z.string(),
   credential_id: z.string(),
-  provider: z.string().nullable().describe('whose it is, as it was said'),
+  provider: z.string().nullable().describe('provider of the secret, as it was set'),
   status: z.enum(['active', 'expired']),
   used_by: z
     .array(z.string())
-    .describe('plugins whose configuration asks for it, and webhook:<id or path> for webhooks'),
-  key_id: z.string().describe('the key that it is sealed with'),
+    .describe('plugins whose configuration uses it, and webhook:<id or path> for webhooks'),
+  key_id: z.string().describe('key that seals it'),
   created_by: z.string(),
   created_at: time,
   updated_by: z.string(),
@@ -34,7 +34,7 @@ const credentialShape = z.object({
 
 export const listCredentialsOperation = defineOperation({
   name: 'credential.list',
-  summary: 'List the secrets that are kept for plugins, without their values.',
+  summary: 'List the stored secrets for plugins, without their values.',
   effect: 'read',
   scope: 'credentials:ro',
   input: z.strictObject(pageFields),
@@ -73,7 +73,7 @@ export const listCredentialsOperation = defineOperation({
 
 export const showCredential = defineOperation({
   name: 'credential.show',
-  summary: 'Show what is known of one secret; its value is shown to nobody.',
+  summary: 'Show the details of a secret. Its value is never shown.',
   effect: 'read',
   scope: 'credentials:ro',
   input: z.strictObject({ name: credentialField }),

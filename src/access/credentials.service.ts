@@ -49,7 +49,7 @@ export function makeCredentials(context: LedgerContext): Credentials {
   const readValue = async (name: string): Promise<string> => {
     const found = await ledger.credentials.find(name);
     if (found === undefined) throw createMissingError(name, `there is no credential ${name}`);
-    if (found.isExpired) throw createMissingError(name, `the credential ${name} is past its time`);
+    if (found.isExpired) throw createMissingError(name, `the credential ${name} has expired`);
     used.add(name);
     return vault.open(found.sealed, purposes.credential(name));
   };

@@ -21,7 +21,7 @@ const ROTATE = 'credential.rotate';
  */
 export const rotateKeyDirective = defineDirective({
   type: ROTATE,
-  summary: 'Seal everything that is secret at rest with a new key.',
+  summary: 'Reseal all stored secrets with a new key.',
   scope: '*',
   role: 'owner',
   isForRoot: true,
@@ -35,10 +35,10 @@ export const rotateKeyDirective = defineDirective({
     const slugs = await listTenantSlugs(context);
     return [
       ...planKey(context),
-      `Credentials to be sealed anew: ${sumCounts(counts, 'credentials')}; payloads of signals: ` +
-        `${sumCounts(counts, 'payloads')}; secrets of webhooks: ${sumCounts(counts, 'webhooks')}.`,
-      ...(slugs.length === 0 ? [] : [`Tenants whose own follow: ${slugs.length}.`]),
-      'The old keys still open old backups; keep them as long as those.',
+      `Secrets to reseal: credentials ${sumCounts(counts, 'credentials')}, ` +
+        `signals ${sumCounts(counts, 'payloads')}, webhooks ${sumCounts(counts, 'webhooks')}.`,
+      ...(slugs.length === 0 ? [] : [`Tenants to process afterwards: ${slugs.length}.`]),
+      'Old backups need the old keys. Keep these keys as long as the backups.',
     ];
   },
   async execute(context, _params, execution) {
@@ -54,16 +54,16 @@ export const rotateKeyDirective = defineDirective({
     name: 'credential.rotate-key',
     effect: 'write',
     output: z.object({
-      key_id: z.string().describe('the key that seals from now on'),
+      key_id: z.string().describe('key that seals secrets from now on'),
       resealed: z
         .int()
-        .describe('credentials, payloads of signals and secrets of webhooks that it seals now'),
-      left: z.int().describe('what could not be opened, and is as it was'),
+        .describe('credentials, signal payloads and webhook secrets that were resealed'),
+      left: z.int().describe('secrets that could not be opened and are unchanged'),
       left_reason: z.string().nullable(),
-      tenants: z.int().describe('tenants whose secrets were sealed anew as well'),
+      tenants: z.int().describe('tenants that were processed, including those that failed'),
       tenants_failed: z
         .array(z.string())
-        .describe('those where that failed; their old keys open them'),
+        .describe('tenants that failed; their secrets keep the old keys'),
       directive_id: directiveIdField,
     }),
     errors: [...keyErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
@@ -84,13 +84,13 @@ export const rotateKeyDirective = defineDirective({
 });
 
 function planKey({ vault, tenant }: DirectiveContext): string[] {
-  if (tenant !== undefined) return ['The newest key of the process would seal from now on.'];
+  if (tenant !== undefined) return ['The newest key of the service will seal secrets from now on.'];
   if (vault.place.includes('DUCTILE_')) {
-    return [`The first key of ${vault.place} would seal from now on.`];
+    return [`The first key in ${vault.place} will seal secrets from now on.`];
   }
   return [
-    `A new key would be put into ${vault.place}, before the others.`,
-    'Other hosts that work on the same ledger need a copy of that file.',
+    `A new key will be added to ${vault.place}, before the others.`,
+    'Other hosts that use the same database need a copy of that file.',
   ];
 }
 
@@ -104,7 +104,7 @@ async function resealAll(
   for (const old of await ledger.seals.count()) {
     let after: SealedRow | undefined;
     for (;;) {
-      if (signal.aborted) throw new DuctileError('STOPPING', 'the engine is stopping');
+      if (signal.aborted) throw new DuctileError('STOPPING', 'the service is stopping');
       const rows = await ledger.seals.list(old.keyId, after, limits.bulkStepJobs);
       if (rows.length === 0) break;
       after = rows.at(-1);
@@ -141,7 +141,7 @@ async function rotateTenants(
   const slugs = await listTenantSlugs(context);
   const failed: string[] = [];
   for (const slug of slugs) {
-    if (execution.signal.aborted) throw new DuctileError('STOPPING', 'the engine is stopping');
+    if (execution.signal.aborted) throw new DuctileError('STOPPING', 'the service is stopping');
     const isDone = await rotateTenant(context, slug, execution).catch(() => false);
     if (!isDone) failed.push(slug);
   }

@@ -108,8 +108,8 @@ export function hintForNeed(granted: readonly string[], need: Need): string {
 
 /** Refuses a token of a tenant. */
 export function createOperatorError(): DuctileError {
-  return new DuctileError('FORBIDDEN', 'this is for the operator of the whole system', {
-    hint: 'A token of a tenant reaches what is in its own ledger, and nothing else.',
+  return new DuctileError('FORBIDDEN', 'only the operator of the whole system can do this', {
+    hint: 'Use a token of the operator. Tokens of a tenant only reach the data of that tenant.',
   });
 }
 

@@ -25,10 +25,10 @@ export function refuseMoreRights(caller: DirectiveCaller, params: TokenParamsLik
   const more = wanted.find((scope) => !allowsScope(caller.scopes, scope));
   const isHigher = !isAtLeast(caller.role, role);
   if (more === undefined && !isHigher && listDeniedCommands(caller.scopes).length === 0) return;
-  const message = 'a token would be made that may do more than the one that asks';
+  const message = 'the new token would have more rights than yours';
   throw new DuctileError('FORBIDDEN', message, {
     place: more ?? 'role',
-    hint: 'Ask for a role and scopes that you have yourself, or ask an owner.',
+    hint: 'Choose a role and scopes that you have yourself, or ask an owner.',
   });
 }
 
@@ -58,7 +58,9 @@ export async function refuseHigherRole(
   const isMeant = ({ id, name }: ApiTokenRow) => id === wanted || name === wanted;
   const found = (await ledger.tokens.list()).find(isMeant);
   if (found === undefined || isAtLeast(role, found.role)) return;
-  throw new DuctileError('FORBIDDEN', `${found.name} is the token of ${withArticle(found.role)}`);
+  const message = `the token ${found.name} belongs to ${withArticle(found.role)}`;
+  const hint = `Use a token whose role is ${found.role}.`;
+  throw new DuctileError('FORBIDDEN', message, { hint });
 }
 
 function isDenial(scope: string): boolean {

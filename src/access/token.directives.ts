@@ -35,7 +35,7 @@ const tokenFields = {
   name: tokenName,
   role: z.enum(roles).optional(),
   scopes: z
-    .array(z.string().max(limits.scopeCharsMax).regex(scopePattern, { error: 'is no scope' }))
+    .array(z.string().max(limits.scopeCharsMax).regex(scopePattern, { error: 'is not a scope' }))
     .max(limits.scopesMax)
     .default([]),
   expires_in_ms: z.int().min(1000).max(limits.tokenLifeMsMax).optional(),
@@ -45,20 +45,20 @@ const resultFields = {
   token: z
     .string()
     .nullable()
-    .describe('its text, shown this once: null when the same request is made again'),
-  directive_id: z.string().describe('the record of this change'),
+    .describe('the secret, shown only once; null if the request is repeated'),
+  directive_id: z.string().describe('id of the directive that recorded the change'),
 };
 
 export const createTokenDirective = defineDirective({
   type: 'token.create',
-  summary: 'Make a token for the API; its text is shown once.',
+  summary: 'Create a token for the API. Its secret is shown only once.',
   scope: 'tokens:rw',
   role: 'admin',
   params: z
     .strictObject(tokenFields)
     .refine(({ role = 'service', scopes }) => role !== 'service' || scopes.length > 0, {
       path: ['scopes'],
-      error: 'or a role must say what the token may do',
+      error: 'or a role is required',
     }),
   // Callers never choose a digest.
   recorded: z.strictObject({ ...tokenFields, digest: z.string() }),
@@ -79,10 +79,10 @@ export const createTokenDirective = defineDirective({
       ? `the configuration has a token named ${name}`
       : await ledger.tokens.describeTakenName(name);
     if (taken !== undefined) throw new DuctileError('TOKEN_EXISTS', taken, { place: 'name' });
-    const life = lifeMs === undefined ? 'for ever' : `for ${formatDuration(lifeMs)}`;
-    const may = scopes.length === 0 ? 'what its role may' : scopes.join(', ');
-    const what = resolveRole({ role, scopes });
-    return [`A token ${name} would be made, ${what}, that may ${may}, good ${life}.`];
+    const life = lifeMs === undefined ? 'never expire' : `expire after ${formatDuration(lifeMs)}`;
+    const added = scopes.length === 0 ? '' : ` and the scopes ${scopes.join(', ')}`;
+    const rights = `the role ${resolveRole({ role, scopes })}${added}`;
+    return [`The token ${name} will be created with ${rights}. It will ${life}.`];
   },
   async prepare({ tenant }, { name, role: wanted, scopes, expires_in_ms: expiresInMs, digest }) {
     const role = resolveRole({ role: wanted, scopes });
@@ -94,15 +94,18 @@ export const createTokenDirective = defineDirective({
   operation: {
     effect: 'write',
     input: z.strictObject({
-      name: nonBlankText().describe('what it is called, in lists and as the actor of what it does'),
-      role: z.enum(roles).optional().describe('owner, admin, member, or service: its scopes alone'),
+      name: nonBlankText().describe('name of the token in lists, and of the actor of its changes'),
+      role: z
+        .enum(roles)
+        .optional()
+        .describe('role of the token; `service` has its scopes only (default: service)'),
       scopes: z
         .array(nonBlankText())
         .default([])
-        .describe('what it may do besides, such as jobs:ro'),
+        .describe('scopes besides those of the role, such as jobs:ro'),
       expires: duration({ minMs: 1000, maxMs: limits.tokenLifeMsMax })
         .optional()
-        .describe('how long it is good (for ever unless told)'),
+        .describe('lifetime, such as 90d (default: never expires)'),
     }),
     output: z.object({
       token_id: z.string().nullable().describe('null while it waits for approval'),
@@ -112,7 +115,7 @@ export const createTokenDirective = defineDirective({
       expires_at: z.string().nullable(),
       awaiting_approval: z
         .boolean()
-        .describe('its text is accepted when the directive is approved'),
+        .describe('true if the token is not accepted until the directive is approved'),
       ...resultFields,
     }),
     errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'TOKEN_EXISTS'],
@@ -150,8 +153,8 @@ export const createTokenDirective = defineDirective({
 
 /** The parts that a revocation and a rotation have in common. */
 const common = {
-  lasting: 'The text that is in use now is worthless then, for ever.',
-  params: z.strictObject({ token: nonBlankText().describe('the name or the id of a token') }),
+  lasting: 'The current secret can never be used again.',
+  params: z.strictObject({ token: nonBlankText().describe('name or id of the token') }),
   sameness: () => 'each' as const,
   target: ({ token }: { readonly token: string }) => token,
 } as const;
@@ -159,12 +162,12 @@ const common = {
 export const revokeTokenDirective = defineDirective({
   ...common,
   type: 'token.revoke',
-  summary: 'Make a token worthless, at once and for ever.',
+  summary: 'Revoke a token. It stops working immediately, and this cannot be undone.',
   scope: 'tokens:rw',
   authorize: ({ ledger }, params, caller) => refuseHigherRole(ledger, params, caller),
   async plan(context, { token }) {
     const { name } = await requireToken(context, token);
-    return [`The token ${name} would be refused from now on.`];
+    return [`The token ${name} will be revoked. It will stop working immediately.`];
   },
   async prepare(context, { token }) {
     const { id, digest } = await requireToken(context, token);
@@ -195,13 +198,13 @@ export const revokeTokenDirective = defineDirective({
 export const rotateTokenDirective = defineDirective({
   ...common,
   type: 'token.rotate',
-  summary: 'Give a token a new text, shown once; the old one is worthless at once.',
+  summary: 'Give a token a new secret, shown only once. The old one stops working immediately.',
   // The caller who rotates a token learns its text, so only callers with all rights may do it.
   scope: '*',
   isImmediate: true,
   async plan(context, { token }) {
     const { name } = await requireToken(context, token);
-    return [`The token ${name} would get a new text; the one in use would be refused.`];
+    return [`The token ${name} will get a new secret. The current one stops working immediately.`];
   },
   async prepare(context, { token }) {
     const { id, digest: old } = await requireToken(context, token);
@@ -263,10 +266,9 @@ async function requireToken(
   const found = tokens.find(({ id, name }) => id === wanted || name === wanted);
   if (found !== undefined) return found;
   if (config.api.auth.tokens.some(({ name }) => name === wanted)) {
-    const hint = 'Change it in its configuration file, then reload.';
-    throw new DuctileError('TOKEN_NOT_FOUND', `${wanted} is a token of the configuration`, {
-      hint,
-    });
+    const message = `the token ${wanted} is defined in the configuration`;
+    const hint = 'Change it in its configuration file, then run `ductile system reload`.';
+    throw new DuctileError('TOKEN_NOT_FOUND', message, { hint });
   }
   throw new DuctileError('TOKEN_NOT_FOUND', `there is no token ${wanted}`, { place: 'token' });
 }

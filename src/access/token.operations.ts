@@ -5,7 +5,7 @@ import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
 
 export const listTokensOperation = defineOperation({
   name: 'token.list',
-  summary: 'List the tokens of the configuration and of the ledger, without their texts.',
+  summary: 'List the tokens of the configuration and of the database, without their secrets.',
   effect: 'read',
   scope: 'tokens:ro',
   input: z.strictObject(pageFields),
@@ -13,10 +13,12 @@ export const listTokensOperation = defineOperation({
     tokens: z.array(
       z.object({
         name: z.string(),
-        token_id: z.string().nullable().describe('null for one of the configuration'),
+        token_id: z.string().nullable().describe('null for a token of the configuration'),
         role: z.enum(roles),
-        scopes: z.array(z.string()).describe('besides those of its role'),
-        place: z.string().describe('the file and line of the configuration, or `ledger`'),
+        scopes: z.array(z.string()).describe('scopes besides those of the role'),
+        place: z
+          .string()
+          .describe('file and line of the configuration, or `ledger` for the database'),
         created_by: z.string().nullable(),
         created_at: z.string().nullable(),
         rotated_at: z.string().nullable(),

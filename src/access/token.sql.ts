@@ -17,7 +17,7 @@ export async function createToken(
   if (taken !== undefined) return { status: 'failed', code: 'TOKEN_EXISTS', error: taken };
   const [row] = await tx.run(`select count(*) as n from ${tokens} where revoked_at is null`);
   if (int(row ?? {}, 'n') >= limits.tokensMax) {
-    const error = `there are ${limits.tokensMax} tokens already`;
+    const error = `there are already ${limits.tokensMax} tokens, which is the limit`;
     return { status: 'failed', code: 'TOKEN_EXISTS', error };
   }
   await claimNames(tx, [token.name], 'ledger');

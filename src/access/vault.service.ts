@@ -64,8 +64,8 @@ export function makeVault(ring: KeyRing, ledger: string = ROOT_LEDGER): Vault {
       try {
         return unsealText(sealed, { ledger, row: purpose }, key);
       } catch (error) {
-        const message = `what was sealed for ${purpose} does not open: ${messageOf(error)}`;
-        const hint = 'It was changed, or belongs to something else: set it anew.';
+        const message = `the sealed value of ${purpose} cannot be opened: ${messageOf(error)}`;
+        const hint = 'The value was changed, or belongs to another object. Set it again.';
         throw new DuctileError('CREDENTIAL_KEY_INVALID', message, { hint, cause: error });
       }
     },
@@ -87,7 +87,7 @@ export function makeVault(ring: KeyRing, ledger: string = ROOT_LEDGER): Vault {
 function requireKey(ring: KeyRing, keyId: string): MasterKey {
   const key = ring.find(keyId);
   if (key !== undefined) return key;
-  throw new DuctileError('CREDENTIAL_KEY_MISSING', `the key ${keyId} is not here`, {
+  throw new DuctileError('CREDENTIAL_KEY_MISSING', `the key ${keyId} is missing here`, {
     place: ring.place,
   });
 }
@@ -141,7 +141,7 @@ export function makeKeyRing({ directory, environment }: KeyRingOptions): KeyRing
       const [first] = all();
       if (first !== undefined) return first;
       if (isFirstForbidden) {
-        const message = 'there are secrets on the ledger, but no key to open them with';
+        const message = 'the database has sealed secrets, but the key that opens them is missing';
         throw new DuctileError('CREDENTIAL_KEY_MISSING', message, { place: path });
       }
       createKeyFile(path);
@@ -179,14 +179,14 @@ function readVariable(name: string, value: string): MasterKey[] {
 
 function readKeyFile(path: string, { mode, uid }: Stats): FileKey[] {
   if ((mode & OTHERS) !== 0) {
-    throw new DuctileError('CREDENTIAL_KEY_INVALID', 'others than its owner may read the key', {
+    throw new DuctileError('CREDENTIAL_KEY_INVALID', 'the key file is readable by other users', {
       place: path,
-      hint: `Say \`chmod 600 ${path}\`; if somebody may have read it, rotate the key.`,
+      hint: `Run \`chmod 600 ${path}\`. If another user may have read the key, rotate it.`,
     });
   }
   const me = process.getuid?.() ?? uid;
   if (uid !== me && me !== 0) {
-    throw new DuctileError('CREDENTIAL_KEY_INVALID', 'the key belongs to somebody else', {
+    throw new DuctileError('CREDENTIAL_KEY_INVALID', 'the key file belongs to another user', {
       place: path,
     });
   }
@@ -198,7 +198,7 @@ function readKeyFile(path: string, { mode, uid }: Stats): FileKey[] {
     return [{ key, reason: reason.join(' ') }];
   });
   if (keys.length > 0) return keys;
-  throw new DuctileError('CREDENTIAL_KEY_INVALID', 'there is no key in it', { place: path });
+  throw new DuctileError('CREDENTIAL_KEY_INVALID', 'the key file contains no key', { place: path });
 }
 
 /** Any right of the group or of other users. */
@@ -210,9 +210,9 @@ function decodeKey(text: string, place: string): Buffer {
     ? Buffer.from(text, 'hex')
     : Buffer.from(text, 'base64');
   if (bytes.length === KEY_BYTES && /^[A-Za-z0-9+/_-]+=*$/.test(text)) return bytes;
-  throw new DuctileError('CREDENTIAL_KEY_INVALID', 'is not a key of 32 bytes', {
+  throw new DuctileError('CREDENTIAL_KEY_INVALID', 'the value is not a key of 32 bytes', {
     place,
-    hint: 'Make one with `openssl rand -base64 32`.',
+    hint: 'Create a key with `openssl rand -base64 32`.',
   });
 }
 
@@ -233,7 +233,7 @@ function createKeyFile(path: string): void {
 function addToKeyFile(path: string, reason: string): void {
   const lock = tryFileLock(`${path}.lock`);
   if (lock === undefined) {
-    throw new DuctileError('BUSY', 'somebody else changes the keys just now', { place: path });
+    throw new DuctileError('BUSY', 'another process is changing the keys', { place: path });
   }
   try {
     writeFileAtomic(path, `${makeLine(reason)}\n${readFileSync(path, 'utf8')}`);
@@ -248,5 +248,5 @@ function makeLine(reason: string): string {
 
 function requireFileKey(key: MasterKey | undefined, path: string): MasterKey {
   if (key !== undefined) return key;
-  throw new DuctileError('CREDENTIAL_KEY_INVALID', 'there is no key in it', { place: path });
+  throw new DuctileError('CREDENTIAL_KEY_INVALID', 'the key file contains no key', { place: path });
 }

@@ -81,7 +81,7 @@ describe.each(databases)('credentials over HTTP on %s', (database) => {
 
   test('are planned before they are changed, deleted and sealed again', async () => {
     const planned = await post('/credentials', { name: 'github', value, dry_run: true });
-    expect(planned.body['plan']).toContain('The value that it has would be gone for good.');
+    expect(planned.body['plan']).toContain('The current value cannot be recovered.');
     const keyBefore = (await ask('/credentials/github')).body['key_id'];
     const rotated = await post('/credentials/rotate-key', {});
     expect(rotated.body).toMatchObject({ resealed: 1, left: 0, tenants: 0 });
@@ -127,7 +127,7 @@ test('a credential that webhooks are verified with names them before it is gone'
   ]);
   const planned = await post('/credentials/theirs/delete', { dry_run: true });
   expect(planned.body['plan']).toContain(
-    'Webhooks are verified with it: named, /a; their next deliveries would be refused.',
+    'Webhooks that use it: named, /a. Their next deliveries will be refused.',
   );
   const shown = async (id: string) => (await api.ask(`/webhooks/${id}`)).body['credentials'];
   expect(await shown('own')).toEqual([]);

@@ -118,7 +118,7 @@ describe.each(databases)('a credential on %s', (database) => {
     await set(engine, 'api', 'value-one');
     expect(await run('worker')).toMatchObject({ status: 'succeeded' });
     await place.sql("update credentials set expires_at = '2020-01-01T00:00:00.000Z'");
-    expect((await run('worker')).lastError).toMatch(/^the credential api is past its time\. /);
+    expect((await run('worker')).lastError).toMatch(/^the credential api has expired\. /);
     await engine.direct({ type: 'credential.delete', params: { name: 'api' }, actor });
     expect(await run('worker')).toMatchObject({ status: 'failed', reason: 'credential' });
     expect(await place.notes()).toEqual(['ran']);
@@ -163,14 +163,14 @@ describe.each(databases)('a credential on %s', (database) => {
     await chmod(key, 0o640);
     const job = await first.run('worker');
     expect(job).toMatchObject({ status: 'dead', retryCount: 2 });
-    expect(job.lastError).toContain('may read the key');
+    expect(job.lastError).toContain('is readable by other users');
     await first.close();
     await rm(key);
     const second = await place.start();
     await expect(set(second.engine, 'other', 'value-two')).rejects.toMatchObject({
       code: 'CREDENTIAL_KEY_MISSING',
     });
-    expect((await second.run('worker')).lastError).toContain('is not here');
+    expect((await second.run('worker')).lastError).toContain('is missing here');
     expect(await check(second.engine)).toMatchObject({ status: 'fail' });
     await expect(stat(key)).rejects.toThrow('ENOENT');
     expect(keyText).not.toContain('value');

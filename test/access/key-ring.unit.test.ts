@@ -52,12 +52,12 @@ describe('the keys of an installation', () => {
       }),
     );
     expect(only.keyId).toBe(vault.keyId);
-    expect(() => only.open(old, 'p')).toThrow(`the key ${old.keyId} is not here`);
+    expect(() => only.open(old, 'p')).toThrow(`the key ${old.keyId} is missing here`);
   });
 
   test.each([
-    ['that others may read', 0o640, `${base64(1)}\n`, 'may read the key'],
-    ['with nothing in it', 0o600, '\n# nothing\n', 'no key in it'],
+    ['that others may read', 0o640, `${base64(1)}\n`, 'is readable by other users'],
+    ['with nothing in it', 0o600, '\n# nothing\n', 'contains no key'],
     ['with half a key', 0o600, 'c2hvcnQ=\n', 'is not a key of 32 bytes'],
   ])('are refused from a file %s, without showing it', async (_, mode, content, why) => {
     const directory = await makeDirectory();
@@ -81,6 +81,6 @@ describe('the keys of an installation', () => {
   test('are not created again when something is sealed with one that is gone', async () => {
     const ring = makeKeyRing({ directory: await makeDirectory(), environment: {} });
     ring.forbidFirstKey();
-    expect(() => ring.newest()).toThrow('no key to open them with');
+    expect(() => ring.newest()).toThrow('the key that opens them is missing');
   });
 });

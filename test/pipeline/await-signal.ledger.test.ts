@@ -154,7 +154,7 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
     const { ledger } = await openBench(kind);
     ledger.provideRules({
       openSignal: () => {
-        throw new DuctileError('CREDENTIAL_KEY_MISSING', 'the key k1 is not here');
+        throw new DuctileError('CREDENTIAL_KEY_MISSING', 'the key k1 is missing here');
       },
     });
     const hidden = {
@@ -167,7 +167,7 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
     await advanceAll(ledger);
     expect(only(await branchesOf(ledger, run.id)).status).toBe('waiting');
     await tell(ledger, [{ n: 7, token: '[redacted]' }], hidden);
-    await expect(advanceAll(ledger)).rejects.toThrow('the key k1 is not here');
+    await expect(advanceAll(ledger)).rejects.toThrow('the key k1 is missing here');
   });
 
   test('keeps its deadline while it searches many signals in batches', async () => {
