@@ -47,8 +47,8 @@ export function findCommand(name: string): CommandDefinition {
 }
 
 export function serverNeeded(what: string): DuctileError {
-  return new DuctileError('SERVER_UNREACHABLE', `no server runs here, and \`${what}\` is for one`, {
-    hint: 'Start it with `ductile system start`, or name one elsewhere with DUCTILE_URL.',
+  return new DuctileError('SERVER_UNREACHABLE', `\`${what}\` needs a service, and none runs here`, {
+    hint: 'Start one with `ductile system start`, or set DUCTILE_URL to a service elsewhere.',
   });
 }
 
@@ -88,7 +88,7 @@ export async function findTarget(
 /** Returns the URL of the named service; undefined means the one that runs here. */
 function findRemoteUrl(io: CliIo, { config, url }: CommonFlags): string | undefined {
   if (url !== undefined && config !== undefined) {
-    throw new DuctileError('INPUT_INVALID', '--url and --config name two different servers', {
+    throw new DuctileError('INPUT_INVALID', '--url and --config cannot be used together', {
       hint: 'Keep one of them.',
     });
   }
@@ -101,7 +101,7 @@ export function refuseRemote(command: string, { url }: CommonFlags): void {
   if (url === undefined) return;
   throw new DuctileError('INPUT_INVALID', `${command} works on this machine only`, {
     place: 'url',
-    hint: 'Run it on the machine that it is about, without --url.',
+    hint: 'Run it on the host of that service, without --url.',
   });
 }
 
@@ -122,7 +122,7 @@ function warnOfOtherConfig({ otherConfig }: ControlSocket, io: CliIo, { json }: 
   if (otherConfig === undefined || warned.has(io)) return;
   warned.add(io);
   const { asked, used } = otherConfig;
-  const warning = `the service that answers uses the configuration ${used}, not ${asked}`;
+  const warning = `the running service uses the configuration ${used}, not ${asked}`;
   const text = json === true ? JSON.stringify({ warning, asked, used }) : `warning: ${warning}`;
   io.stderr.write(`${toVisibleText(text)}\n`);
 }

@@ -25,7 +25,7 @@ export class HttpCaller implements OperationCaller {
   async call(name: string, input: Readonly<Record<string, unknown>>): Promise<JsonOutput> {
     const { http, answers } = lookup(name);
     if (http === undefined) {
-      throw new DuctileError('ENDPOINT_NOT_FOUND', `${name} cannot be asked of a server`);
+      throw new DuctileError('ENDPOINT_NOT_FOUND', `${name} is not available over HTTP`);
     }
     // Some endpoints stream unless the client asks for JSON.
     const headers = { ...this.#headers, accept: 'application/json' };
@@ -37,7 +37,7 @@ export class HttpCaller implements OperationCaller {
     );
     const isKnown = answers.length === 0 || answers.some((field) => field in answer);
     if (isKnown || answer['dry_run'] === true) return answer;
-    throw foreignServer(this.#target, 'it does not have what Ductile answers');
+    throw foreignServer(this.#target, 'the response lacks the expected fields');
   }
 }
 
@@ -75,13 +75,13 @@ export function parseResult(
   body: string,
 ) {
   const answer = parseObject(body);
-  if (answer === undefined) throw foreignServer(target, 'it is something else than JSON');
+  if (answer === undefined) throw foreignServer(target, 'the response is not JSON');
   const { code, error } = answer;
   if (typeof code === 'string' && typeof error === 'string') {
     throw toError(target, answer, { code, error, statusCode });
   }
   if (statusCode < 400 || statusCode === 503) return answer;
-  throw foreignServer(target, `it is a plain ${statusCode}`);
+  throw foreignServer(target, `the response has status ${statusCode} without an error code`);
 }
 
 function lookup(name: string): CommandDefinition {
@@ -100,9 +100,8 @@ function parseObject(body: string): JsonObject | undefined {
 }
 
 function foreignServer(target: ServerTarget, reason: string): DuctileError {
-  return new DuctileError('SERVER_FOREIGN', `what answered is not Ductile: ${reason}`, {
-    place: nameTarget(target),
-  });
+  const message = `the server at this address is not Ductile: ${reason}`;
+  return new DuctileError('SERVER_FOREIGN', message, { place: nameTarget(target) });
 }
 
 interface ServerError {
@@ -129,8 +128,8 @@ function toError(
 function tokenHint(target: ServerTarget): string {
   const isGiven = 'token' in target && target.token !== undefined;
   return isGiven
-    ? 'The token is unknown there, has expired or was revoked; set DUCTILE_TOKEN to another one.'
-    : 'Set DUCTILE_TOKEN to a token of that server; others can see what follows --token.';
+    ? 'The token is unknown, expired or revoked. Set DUCTILE_TOKEN to another token.'
+    : 'Set DUCTILE_TOKEN to a token of that service. Other users can see the value of --token.';
 }
 
 function isCode(code: string): code is ErrorCode {

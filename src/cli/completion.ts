@@ -6,7 +6,7 @@ export function completionScript(shell: string): string {
   if (script !== undefined) return script;
   throw new DuctileError('INPUT_INVALID', `there is no completion for ${shell}`, {
     place: 'shell',
-    hint: 'Name bash, zsh or fish.',
+    hint: 'Use bash, zsh or fish.',
   });
 }
 

@@ -78,7 +78,7 @@ function addSecret(
 ): { readonly field: string; readonly attribute: string | undefined } {
   const schema = fields.find((candidate) => candidate.field === field);
   if (schema === undefined || schema.required) return { field, attribute: undefined };
-  const words = `${schema.description} (from standard input, or asked for without being shown)`;
+  const words = `${schema.description} (read from standard input, or from a hidden prompt)`;
   const option = new Option(`--${field.replaceAll('_', '-')}-stdin`, words);
   command.addOption(option);
   return { field, attribute: option.attributeName() };
@@ -105,9 +105,9 @@ function addOptions(
   if (defaultValue !== undefined) option.default(defaultValue);
   command.addOption(option);
   if (types.includes('boolean') && !isSwitch) {
-    command.addOption(new Option(`--no-${name}`, 'or not at all'));
+    command.addOption(new Option(`--no-${name}`, `disable --${name}`));
   }
-  const file = new Option(`--${name}-file <file>`, `the same from a file, or - for standard input`);
+  const file = new Option(`--${name}-file <file>`, 'read it from a file, or - for standard input');
   if (isObject) command.addOption(file);
   return {
     field,
@@ -176,7 +176,7 @@ async function readInput(field: string, file: string, io: CliIo): Promise<string
     const content = await readSource(file, io);
     if (content.length <= limits.requestBytesMax) return content;
   } catch (thrown) {
-    throw refuse(field, `cannot be read: ${messageOf(thrown)}`, 'Name a file that can be read.');
+    throw refuse(field, `cannot be read: ${messageOf(thrown)}`, 'Choose a file that can be read.');
   }
   const message = `${field} is larger than ${limits.requestBytesMax} bytes`;
   throw new DuctileError('PAYLOAD_TOO_LARGE', message, { place: file });

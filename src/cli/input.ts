@@ -22,7 +22,7 @@ function decode(bytes: Uint8Array): string {
   try {
     return decoder.decode(bytes);
   } catch (cause) {
-    throw new Error('it is not text in UTF-8', { cause });
+    throw new Error('it is not UTF-8 text', { cause });
   }
 }
 
@@ -34,13 +34,13 @@ function decode(bytes: Uint8Array): string {
 export async function readSecret(field: string, io: CliIo): Promise<string> {
   const given = io.isInTTY ? await askHidden(field, io) : await readPiped(field, io);
   if (given.length > limits.requestBytesMax) {
-    throw new DuctileError('PAYLOAD_TOO_LARGE', `the ${field} is larger than is accepted`);
+    throw new DuctileError('PAYLOAD_TOO_LARGE', `the ${field} is too large`);
   }
   const value = given.replace(/\r?\n$/, '');
   if (value !== '') return value;
   throw new DuctileError('INPUT_INVALID', `the ${field} is empty`, {
     place: field,
-    hint: 'Give it through standard input: `… < file`, or type it when asked.',
+    hint: 'Pass it through standard input: `… < file`, or type it at the prompt.',
   });
 }
 
@@ -50,7 +50,7 @@ async function readPiped(field: string, io: CliIo): Promise<string> {
   } catch (thrown) {
     throw new DuctileError('INPUT_INVALID', `the ${field} cannot be read: ${messageOf(thrown)}`, {
       place: field,
-      hint: 'Write bytes as text, for instance in base64, as whoever uses it expects them.',
+      hint: 'Encode binary data as text, such as base64, in the form that its reader expects.',
     });
   }
 }

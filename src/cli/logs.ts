@@ -67,11 +67,11 @@ function refuseContradictions(options: TailOptions): void {
   const about = options.plugin ?? options.job ?? options.correlation;
   const wrong =
     core === true
-      ? about !== undefined && `${about}, which the log of the server is not about`
-      : (level ?? component) !== undefined && '--level or --component without --core';
+      ? about !== undefined && `--core cannot be combined with the filter ${about}`
+      : (level ?? component) !== undefined && '--level and --component need --core';
   if (wrong === false) return;
-  throw new DuctileError('INPUT_INVALID', `logs was given ${wrong}`, {
-    hint: 'Use --core for the log of the server, or the name of a plugin for what it said.',
+  throw new DuctileError('INPUT_INVALID', wrong, {
+    hint: 'Use --core for the log of the service, or a plugin name for the output of that plugin.',
   });
 }
 

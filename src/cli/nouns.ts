@@ -1,27 +1,27 @@
 const nouns: Readonly<Record<string, string>> = {
-  analytics: 'Figures about what was done and how long it took.',
-  config: 'The configuration: check, lock, read and change it.',
-  credential: 'Secrets for plugins, sealed at rest.',
-  directive: 'What somebody wanted to change, and what became of it.',
-  incident: 'What is wrong, since when, and until when it was.',
-  installation: 'Packages that are installed, and what each of them brought.',
-  job: 'Pieces of work: what became of them and why.',
-  jobs: 'Many jobs at once, chosen by what they have in common.',
-  package: 'Ready-made bundles of plugins, schedules and pipelines; metadata alone.',
-  pipeline: 'Declared flows: what follows from what.',
-  plugin: 'The programs that do the work.',
-  queue: 'What is running and what waits.',
-  run: 'Pipelines under way, and what became of them.',
-  schedule: 'When commands are due.',
-  signal: 'What happened: facts that never change.',
-  system: 'The service as a whole: start, status, backup.',
-  tenant: 'Ledgers beside the first, for others who share this service.',
-  token: 'Who may use the API.',
-  why: 'Why something ran, did not run, or waits, and what would move it.',
-  webhook: 'Places where others deliver what starts work.',
+  analytics: 'Statistics about jobs: counts, durations and failures.',
+  config: 'Check, lock, read and change the configuration.',
+  credential: 'Secrets for plugins, stored encrypted.',
+  directive: 'Requested changes, with their requester, approval and outcome.',
+  incident: 'Problems that Ductile has detected, open and resolved.',
+  installation: 'Installed packages, and what each of them provides.',
+  job: 'Single executions of a plugin command, with their attempts and results.',
+  jobs: 'Cancel or retry many jobs at once.',
+  package: 'Reusable bundles of plugin settings, schedules, routes and pipelines, without code.',
+  pipeline: 'Workflows: the steps that run after each other or in parallel.',
+  plugin: 'The programs that jobs run.',
+  queue: 'Running and waiting jobs.',
+  run: 'Executions of pipelines, with their steps and outcome.',
+  schedule: 'Times at which plugin commands run.',
+  signal: 'Events that plugins, webhooks, callers and Ductile have emitted.',
+  system: 'The service: start, status, checks and backups.',
+  tenant: 'Isolated teams or customers that share this service, each with its own database.',
+  token: 'Tokens for the API and the dashboard.',
+  why: 'Explain why something ran, did not run or waits, and what to do.',
+  webhook: 'HTTP endpoints that start work when another system calls them.',
 };
 
 /** Describes a noun; a noun without a description is described by its name. */
 export function describeNoun(noun: string): string {
-  return nouns[noun] ?? `Everything about ${noun}.`;
+  return nouns[noun] ?? `Commands for ${noun}.`;
 }

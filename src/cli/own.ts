@@ -17,7 +17,7 @@ interface ModeFlags {
   readonly apply?: boolean;
 }
 
-const APPLY = 'do it, which is the default';
+const APPLY = 'make the change (the default)';
 
 /** Adds commands that aren't operations: they are about this program, or work without a service. */
 export function addOwnCommands(program: Command, system: Command, session: CliSession): void {
@@ -62,8 +62,8 @@ function addStart(system: Command, session: CliSession): void {
 function addRehearse(system: Command, session: CliSession): void {
   system
     .command('rehearse', { hidden: true })
-    .description('Run the service on a copy of the ledger, with stand-ins for the plugins.')
-    .requiredOption('--in <directory>', 'where `ductile prove` has prepared it')
+    .description('Run the service on a copy of the database, with stubs for the plugins.')
+    .requiredOption('--in <directory>', 'directory that `ductile prove` has prepared')
     .action(async ({ in: directory }: { in: string }, command: Command) => {
       const { config } = readLocalFlags(command);
       session.exitCode = await session.host.rehearse(config, directory);
@@ -73,7 +73,7 @@ function addRehearse(system: Command, session: CliSession): void {
 function addRestore(system: Command, session: CliSession): void {
   const restore = system
     .command('restore')
-    .description('Put a backup in the place of the ledger; the service must not be running.')
+    .description('Replace the database with a backup. The service must not be running.')
     .requiredOption('--from <file>', 'a file that `system backup` wrote')
     .addHelpText('after', '\nExamples:\n  $ ductile system restore --from ductile-backup.db');
   runOnCopy(restore, session, 'restore');
@@ -83,7 +83,7 @@ function addImport(system: Command, session: CliSession): void {
   const importing = system
     .command('import')
     .description(
-      'Put exported ledgers in their places, on either database; nothing may be running.',
+      'Import exported databases into SQLite or PostgreSQL. The service must not be running.',
     )
     .requiredOption('--from <directory>', 'a directory that `system export` wrote')
     .addHelpText('after', '\nExamples:\n  $ ductile system import --from ./moved');
@@ -93,7 +93,7 @@ function addImport(system: Command, session: CliSession): void {
 /** Runs a command that replaces ledgers by the copy that `--from` names. */
 function runOnCopy(target: Command, session: CliSession, action: 'restore' | 'import'): void {
   target
-    .option('--dry-run', 'check everything, say what would happen, and do nothing')
+    .option('--dry-run', 'check everything, show the plan and change nothing')
     .option('--apply', APPLY)
     .action(async ({ from, dryRun, apply }: { from: string } & ModeFlags, command: Command) => {
       const options = readLocalFlags(command);
@@ -106,8 +106,8 @@ function runOnCopy(target: Command, session: CliSession, action: 'restore' | 'im
 function addMigrate(system: Command, session: CliSession): void {
   system
     .command('migrate')
-    .description('Bring all ledgers to the schema of this program, as a start of the service does.')
-    .option('--dry-run', 'say what would happen, and do nothing')
+    .description('Migrate all databases to the current schema. Starting the service does the same.')
+    .option('--dry-run', 'show the plan and change nothing')
     .option('--apply', APPLY)
     .addHelpText('after', '\nExamples:\n  $ ductile system migrate')
     .action(async ({ dryRun, apply }: ModeFlags, command: Command) => {
@@ -121,13 +121,13 @@ function addMigrate(system: Command, session: CliSession): void {
 function addInit(program: Command, session: CliSession): void {
   program
     .command('init')
-    .description('Make a configuration that works at once, and say how to go on.')
-    .option('--dir <directory>', 'where; ~/.config/ductile unless given')
-    .option('--api <address>', 'where the HTTP API listens (127.0.0.1:8080)')
-    .option('--no-api', 'or not at all')
-    .option('--force', 'replace a config.yaml that is there')
-    .option('-y, --yes', 'ask nothing')
-    .option('--dry-run', 'say what would happen, and do nothing')
+    .description('Create a working configuration and print the next steps.')
+    .option('--dir <directory>', 'directory for the configuration (default: ~/.config/ductile)')
+    .option('--api <address>', 'address of the HTTP API (default: 127.0.0.1:8080)')
+    .option('--no-api', 'disable the HTTP API')
+    .option('--force', 'replace an existing config.yaml')
+    .option('-y, --yes', 'use the defaults without asking')
+    .option('--dry-run', 'show the plan and change nothing')
     .option('--apply', APPLY)
     .addHelpText(
       'after',
@@ -142,9 +142,9 @@ function addInit(program: Command, session: CliSession): void {
 function addDemo(program: Command, session: CliSession): void {
   program
     .command('demo')
-    .description('Show what Ductile does, in a directory of its own that is removed again.')
-    .option('--dir <directory>', 'use and keep this directory')
-    .option('--rounds <count>', 'stop by itself after so many rounds', toCount)
+    .description('Run a small automation in a temporary directory.')
+    .option('--dir <directory>', 'directory to use and keep (default: a temporary one)')
+    .option('--rounds <count>', 'stop after this many rounds (default: run until Ctrl-C)', toCount)
     .addHelpText('after', '\nExamples:\n  $ ductile demo --rounds 3')
     .action(async ({ dir, rounds }: { dir?: string; rounds?: number }) => {
       const print = (line: string): void => void session.io.stdout.write(`${line}\n`);
@@ -155,21 +155,21 @@ function addDemo(program: Command, session: CliSession): void {
 function addLogs(program: Command, session: CliSession): void {
   program
     .command('logs')
-    .description('Tail what plugins said in their attempts, or the log of the server itself.')
+    .description('Show the output of plugins, or the log of the service.')
     .argument('[plugin]', 'only attempts of this plugin')
-    .option('-f, --follow', 'go on until Ctrl-C')
+    .option('-f, --follow', 'print new lines until Ctrl-C')
     .option(
       '-n, --limit <count>',
-      'how many of the latest to begin with (20, or all with --since)',
+      'number of latest entries to show first (default: 20, or all with --since)',
       toCount,
     )
-    .option('--since <when>', 'begin at a moment, or so long ago, such as 15m')
+    .option('--since <when>', 'start at a time, or a duration ago, such as 15m')
     .option('-p, --plugin <name>', 'only attempts of this plugin')
     .option('-j, --job <id>', 'only attempts of this job')
-    .option('--correlation <id>', 'only attempts of the chain that this job or signal began')
-    .option('--core', 'the log of the server itself instead of the plugins')
-    .option('--level <level>', 'with --core: only this level and worse (debug, info, warn, error)')
-    .option('--component <name>', 'with --core: only this part of the server')
+    .option('--correlation <id>', 'only attempts of the chain that this job or signal started')
+    .option('--core', 'show the log of the service instead of plugin output')
+    .option('--level <level>', 'with --core: only this level and above (debug, info, warn, error)')
+    .option('--component <name>', 'with --core: only this part of the service')
     .addHelpText(
       'after',
       `
@@ -192,12 +192,12 @@ function addExport(program: Command, session: CliSession): void {
     ?.command('export')
     .description('Write signals as JSON Lines, oldest first.')
     .option('-t, --type <type>', 'only signals of this type')
-    .option('--source <source>', 'only signals of this source')
+    .option('--source <source>', 'only signals from this source')
     .option('--subject <subject>', 'only signals about this: <type>/<id>, or an id alone')
     .option('--correlation-id <id>', 'only signals of this chain')
-    .option('--from <time>', 'only signals of this time or later')
-    .option('--to <time>', 'only signals from before this time')
-    .option('--cloudevents', 'as CloudEvents 1.0')
+    .option('--from <time>', 'only signals from this time or later')
+    .option('--to <time>', 'only signals before this time')
+    .option('--cloudevents', 'write CloudEvents 1.0')
     .addHelpText(
       'after',
       '\nExamples:\n  $ ductile signal export > all.jsonl\n  $ ductile signal export --type job.dead --cloudevents',
@@ -211,7 +211,7 @@ function addExport(program: Command, session: CliSession): void {
 function addUi(program: Command, session: CliSession): void {
   program
     .command('ui')
-    .description('Print the address of the dashboard, and how to get a token for it.')
+    .description('Print the address of the dashboard and how to get a token.')
     .addHelpText('after', '\nExamples:\n  $ ductile ui')
     .action(async (_, command: Command) => {
       const { showUi } = await import('./ui.ts');
@@ -222,8 +222,8 @@ function addUi(program: Command, session: CliSession): void {
 function addWatch(program: Command, session: CliSession): void {
   program
     .command('watch')
-    .description('See in the terminal what runs, waits or is broken, as it happens, and act on it.')
-    .option('--once', 'print it once instead; --json does so too')
+    .description('Watch running, waiting and failing work live in the terminal, and act on it.')
+    .option('--once', 'print it once and exit; --json does the same')
     .addHelpText(
       'after',
       '\nExamples:\n  $ ductile watch\n  $ ductile watch --once\n  $ ductile watch --url https://ductile.example',
@@ -237,13 +237,13 @@ function addApi(program: Command, session: CliSession): void {
   // The noun may have actions of its own; a path isn't one of them.
   const api = program.commands.find((command) => command.name() === 'api');
   (api ?? program.command('api'))
-    .description('Send one request to the server as it is, and print what comes back.')
-    .argument('<path>', 'such as /jobs?limit=5')
-    .option('-X, --method <method>', 'GET, or POST when there is something to send')
-    .option('-f, --field <key=value>', 'into the query of a GET, else into a JSON body', collect)
-    .option('-H, --header <name:value>', 'another header', collect)
-    .option('-b, --body <text>', 'the body; @FILE reads a file, @- standard input')
-    .option('-i, --include', 'print the status and the headers too')
+    .description('Send one request to the HTTP API and print the response.')
+    .argument('<path>', 'path of the request, such as /jobs?limit=5')
+    .option('-X, --method <method>', 'HTTP method (default: GET, or POST with fields or a body)')
+    .option('-f, --field <key=value>', 'field for the query of a GET, or for a JSON body', collect)
+    .option('-H, --header <name:value>', 'additional header', collect)
+    .option('-b, --body <text>', 'request body; @FILE reads a file, @- reads standard input')
+    .option('-i, --include', 'also print the status and the headers')
     .addHelpText(
       'after',
       '\nExamples:\n  $ ductile api /jobs -X GET -f limit=5\n  $ ductile api /plugin/echo/poll -b \'{"payload":{}}\'',
@@ -259,9 +259,9 @@ function addMcp(program: Command, session: CliSession): void {
   const { host, io } = session;
   program
     .command('mcp')
-    .description('Give an AI agent everything as tools, over standard input and output.')
-    .option('--readonly', 'only tools that change nothing')
-    .option('--only <nouns>', 'only tools about these, such as job,plugin,schedule')
+    .description('Run an MCP server on standard input and output, for AI agents.')
+    .option('--readonly', 'offer only tools that change nothing')
+    .option('--only <nouns>', 'offer only tools for these nouns, such as job,plugin,schedule')
     .addHelpText(
       'after',
       '\nExamples:\n  $ claude mcp add ductile -- ductile mcp --readonly' +
@@ -283,15 +283,15 @@ function addMcp(program: Command, session: CliSession): void {
 function addSkills(program: Command, session: CliSession): void {
   program
     .command('skills')
-    .description('What an AI agent has to know to work with this.')
+    .description('Documentation that teaches AI agents to use Ductile.')
     .command('export')
     .description(
-      'Write it as Markdown pages that an agent loads: one for each noun, and the plugins.',
+      'Write an agent skill as Markdown pages: one for each noun, and one for the plugins.',
     )
-    .option('--dir <directory>', 'where the skill is put, as ductile/SKILL.md', 'skills')
-    .option('--dry-run', 'list the files that would be written, and write none')
+    .option('--dir <directory>', 'directory in which ductile/SKILL.md is written', 'skills')
+    .option('--dry-run', 'list the files without writing them')
     .option('--apply', APPLY)
-    .option('--stdout', 'print the pages, and write none')
+    .option('--stdout', 'print the pages instead of writing files')
     .addHelpText(
       'after',
       '\nExamples:\n  $ ductile skills export --dir ~/.claude/skills\n  $ ductile skills export --stdout',
@@ -310,7 +310,7 @@ interface SkillsFlags extends ModeFlags {
 function addCompletion(program: Command, session: CliSession): void {
   program
     .command('completion')
-    .description('Print the script that lets a shell complete this command line.')
+    .description('Print the completion script for a shell.')
     .argument('<shell>', 'bash, zsh or fish')
     .addHelpText('after', '\nExamples:\n  $ source <(ductile completion bash)')
     .action(async (shell: string) => {

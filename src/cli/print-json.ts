@@ -34,7 +34,7 @@ function printFitted(
   if (wholeBytes === undefined || !('cut' in value)) return;
   const [whole, shown] = [wholeBytes, countBytes(value)].map((bytes) => formatByteSize(bytes));
   stderr.write(
-    `note: this is ${shown} of ${whole}; \`cut\` lists what is left out, --full prints all\n`,
+    `note: this is ${shown} of ${whole}; \`cut\` lists the omitted parts, --full prints all\n`,
   );
 }
 

@@ -49,19 +49,19 @@ export function makeProgram(session: CliSession, words: readonly string[]): Comm
   const { stdout, stderr } = session.io;
   const given = new Set(words);
   const program = new Command('ductile')
-    .description('An automation runtime that people and AI agents can trust with unattended work.')
+    .description('Self-hosted automation that survives crashes.')
     .version(version, '-V, --version')
-    .option('--config <path>', 'the configuration, a directory or a file')
-    .option('--url <address>', 'a server elsewhere (also DUCTILE_URL)')
+    .option('--config <path>', 'directory or file of the configuration')
+    .option('--url <address>', 'address of a service elsewhere (also DUCTILE_URL)')
     .option(
       '--token <token>',
-      'who asks, there or here; DUCTILE_TOKEN is better: others cannot see it',
+      'API token; prefer DUCTILE_TOKEN, because other users can see arguments',
     )
-    .option('--json', 'print the result, or the error, as JSON of at most 8 KB')
-    .option('--full', 'with --json: print all of the result, however large')
-    .option('--fields <names>', 'only these fields or columns, such as id,status')
-    .option('-v, --verbose', 'show more')
-    .option('--no-color', 'no colours (also NO_COLOR)')
+    .option('--json', 'print the result or the error as JSON, at most 8 KB')
+    .option('--full', 'with --json: print the whole result, regardless of its size')
+    .option('--fields <names>', 'show only these fields or columns, such as id,status')
+    .option('-v, --verbose', 'show more details')
+    .option('--no-color', 'disable colors (also NO_COLOR)')
     .configureHelp({ showGlobalOptions: true })
     .exitOverride()
     .configureOutput({
@@ -125,10 +125,10 @@ function addOperation(
 ): void {
   const readInput = addFlags(command, definition, positionals);
   if (definition.watch === true) {
-    command.addOption(new Option('--watch [interval]', 'look again and again (every 2s)'));
+    command.addOption(new Option('--watch [interval]', 'refresh continuously (default: every 2s)'));
   }
   if (definition.follow === true) {
-    command.addOption(new Option('-f, --follow', 'show what comes, until Ctrl-C'));
+    command.addOption(new Option('-f, --follow', 'show new entries until Ctrl-C'));
   }
   command
     .description(definition.summary)
@@ -200,23 +200,23 @@ function isHelp({ code }: CommanderError): boolean {
 }
 
 /** Shown if the user types the name alone. */
-export const welcome = `ductile ${version}: an automation runtime for unattended work
+export const welcome = `ductile ${version}: self-hosted automation that survives crashes
 
-New here?
-  ductile demo             a small automation at work, in a directory that is removed again
-  ductile init             a configuration of your own, in ~/.config/ductile
-  ductile plugin list      what there is to run
-  ductile plugin run echo  run it, and wait for the answer
-  ductile system start     the service, in the foreground
+First steps
+  ductile demo             run a small automation in a temporary directory
+  ductile init             create a configuration in ~/.config/ductile
+  ductile plugin list      list the plugins
+  ductile plugin run echo  run a plugin and wait for its result
+  ductile system start     run the service in the foreground
 
-Something runs already?
-  ductile doctor           what is wrong, and the command that resolves it
-  ductile status           how it is
-  ductile job list         what it did
-  ductile logs --follow    what it does
-  ductile mcp              all of it as tools, for an AI agent
+With a running service
+  ductile doctor           list problems and the commands that resolve them
+  ductile status           show the health of the service, the queue and recent jobs
+  ductile job list         list recent jobs and their status
+  ductile logs --follow    stream the output of plugins
+  ductile mcp              run an MCP server for AI agents
 
-All commands: ductile --help. Each explains itself: ductile job --help
+List all commands with ductile --help. Show the help of a command with ductile job --help.
 `;
 
 /** Converts an error of commander to one of the catalogue, after looking for its cause. */

@@ -75,9 +75,9 @@ export function nameTarget(target: ServerTarget): string {
 export function parseUrl(given: string): URL {
   const url = URL.parse(given.includes('://') ? given : `http://${given}`);
   if (url !== null && /^https?:$/.test(url.protocol) && url.username === '') return url;
-  throw new DuctileError('INPUT_INVALID', `${given} is not the address of a server`, {
+  throw new DuctileError('INPUT_INVALID', `${given} is not a valid server address`, {
     place: 'url',
-    hint: 'Write it like https://ductile.example:8443; the token goes into DUCTILE_TOKEN.',
+    hint: 'Write it like https://ductile.example:8443. Set the token with DUCTILE_TOKEN.',
   });
 }
 
@@ -131,11 +131,11 @@ function controlKey(key: string | undefined): Record<string, string> {
 function unreachable(target: ServerTarget, thrown: unknown): DuctileError {
   const hint =
     'url' in target
-      ? 'Check the address, and that api.enabled is true in the configuration of that server.'
+      ? 'Check the address. Check that api.enabled is true in the configuration of that service.'
       : undefined;
   return new DuctileError(
     'SERVER_UNREACHABLE',
-    `the server did not answer: ${describeThrown(thrown)}`,
+    `the service did not respond: ${describeThrown(thrown)}`,
     {
       place: nameTarget(target),
       hint,

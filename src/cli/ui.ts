@@ -17,12 +17,14 @@ export async function showUi(session: CliSession, options: CommonFlags): Promise
   if (options.json === true) printer.json({ address });
   else if (address === null) {
     printer.line(
-      'The dashboard needs the API, which is off: ductile config set api.enabled=true --apply',
+      'The dashboard needs the API. Enable it: ductile config set api.enabled=true --apply',
     );
   } else {
     printer.line(address);
-    if (target === undefined) printer.line('The service does not run yet: ductile system start');
-    printer.line('It asks for a token: ductile token create dashboard --role admin');
+    if (target === undefined) {
+      printer.line('The service is not running. Start it: ductile system start');
+    }
+    printer.line('Create a token to sign in: ductile token create dashboard --role admin');
   }
   return address === null ? 1 : 0;
 }

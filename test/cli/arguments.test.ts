@@ -118,7 +118,7 @@ describe('the request of a command line', () => {
       })();
       const { code, calls, err } = await run(argv, { io: { cwd, stdin } });
       expect([code, calls]).toEqual([2, []]);
-      expect(err).toContain('it is not text in UTF-8');
+      expect(err).toContain('it is not UTF-8 text');
     }
   });
 
@@ -153,7 +153,7 @@ describe('the request of a command line', () => {
     await once(server, 'listening');
     const otherConfig = { asked: '/etc/a.yaml', used: '/etc/b.yaml' };
     const host = { findSocket: () => Promise.resolve({ socketPath: path, otherConfig }) };
-    const warning = 'the service that answers uses the configuration /etc/b.yaml, not /etc/a.yaml';
+    const warning = 'the running service uses the configuration /etc/b.yaml, not /etc/a.yaml';
     const asText = await run(['job', 'list'], { host });
     const asJson = await run(['job', 'list', '--json'], { host });
     server.close();
@@ -199,7 +199,7 @@ describe('help', () => {
     const [nouns = '', short = ''] = out.split('Short forms:');
     expect(nouns).not.toMatch(/\n {2}(status|plugins|doctor|reload) /);
     // Both a noun and a short form, and in each place what it is there.
-    expect(nouns.match(/\n {2}run .*/g)).toEqual([expect.stringMatching(/Pipelines under way/)]);
+    expect(nouns.match(/\n {2}run .*/g)).toEqual([expect.stringMatching(/Executions of pipelines/)]);
     expect(short.match(/\n {2}run .*/g)).toEqual([expect.stringMatching(/plugin/)]);
     for (const name of ['status', 'run', 'doctor']) expect(short).toMatch(`\n  ${name} `);
   });

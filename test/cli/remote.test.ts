@@ -75,9 +75,9 @@ describe('the choice of the service', () => {
   });
 
   test.each([
-    [['--url', 'ftp://x'], 'not the address of a server'],
+    [['--url', 'ftp://x'], 'not a valid server address'],
     [['--url', 'http://ann:pw@x'], 'DUCTILE_TOKEN'],
-    [['--url', 'http://x', '--config', '/y'], 'two different servers'],
+    [['--url', 'http://x', '--config', '/y'], 'cannot be used together'],
   ])('%j is refused', async (more, words) => {
     const { code, err } = await run([...list, ...more]);
     expect([code, err]).toEqual([2, expect.stringContaining(words)]);
@@ -127,7 +127,7 @@ describe('failures are reported', () => {
     const none = await run([...list, '--url', url]);
     expect([none.code, none.err]).toEqual([1, expect.stringContaining('Set DUCTILE_TOKEN')]);
     const wrong = await run([...list, '--url', url, '--token', 'tell-nobody']);
-    expect(wrong.err).toMatch(/expired or was revoked/);
+    expect(wrong.err).toMatch(/expired or revoked/);
     expect(JSON.parse(wrong.err)).toMatchObject({ code: 'UNAUTHORIZED', exit_code: 1 });
     expect(wrong.err).not.toContain('tell-nobody');
   });
@@ -214,7 +214,7 @@ describe('api', () => {
 
   test('needs a server', async () => {
     const { code, err } = await run(['api', '/jobs']);
-    expect([code, err]).toEqual([1, expect.stringContaining('no server runs here')]);
+    expect([code, err]).toEqual([1, expect.stringContaining('needs a service, and none runs here')]);
     expect((await run(['api', '/a', '-f', 'novalue'])).code).toBe(2);
   });
 });

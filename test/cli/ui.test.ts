@@ -17,7 +17,7 @@ test('a running service is shown with the port that it got', async () => {
   const address = `http://127.0.0.1:${api.port}/ui`;
   const { code, out } = await run(['ui'], { host });
   expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining(`${address}\n`) });
-  expect(out).not.toContain('does not run');
+  expect(out).not.toContain('is not running');
   expect(JSON.parse((await run(['ui', '--json'], { host })).out)).toEqual({ address });
 });
 

@@ -166,7 +166,7 @@ describe('logs', () => {
       [],
       [['findSocket', undefined]],
     ]);
-    expect(local.err).toContain('no server runs here');
+    expect(local.err).toContain('needs a service, and none runs here');
     const gone = await run(['logs', '--core'], {
       host: { findSocket: () => Promise.resolve({ socketPath: path }) },
     });

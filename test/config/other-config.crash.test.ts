@@ -78,7 +78,7 @@ test('a process with another configuration is named by every command', async () 
   const roots = [join(directory, 'plugins')];
   const file = join(other, 'config.yaml');
   await writeFile(file, JSON.stringify({ ...written, state, plugin_roots: roots }));
-  const warning = `the service that answers uses the configuration ${config.file}, not ${file}`;
+  const warning = `the running service uses the configuration ${config.file}, not ${file}`;
   expect((await cli(other, 'job', 'list')).err).toBe(`warning: ${warning}\n`);
   const asJson = await cli(other, 'job', 'list', '--json');
   expect(JSON.parse(asJson.err)).toMatchObject({ warning });
