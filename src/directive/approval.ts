@@ -76,7 +76,7 @@ export function explainRefusal(
 ): string | undefined {
   if (decider.isOwner) return undefined;
   if (isOwn) {
-    return 'another person must approve it: a token of the requester, of the same lineage, does not count';
+    return 'another person must approve it; other tokens of the requester do not count';
   }
   const approvers = Object.hasOwn(approvals, type) ? (approvals[type] ?? []) : [];
   if (approvers.length === 0 || approvers.includes(decider.actor)) return undefined;

@@ -111,7 +111,7 @@ export class WaitingDirectives {
       this.#context.config.directives.approval,
     );
     if (refusal === undefined) return;
-    const hint = 'It waits until then; `ductile directive cancel` ends it.';
+    const hint = 'It keeps waiting. To cancel it, run `ductile directive cancel`.';
     throw new DuctileError('FORBIDDEN', refusal, { place: id, hint });
   }
 

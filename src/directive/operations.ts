@@ -32,30 +32,30 @@ import { allows } from '../access/scopes.ts';
 
 const directiveShape = z.object({
   directive_id: z.string(),
-  seq: z.int().describe('the order of requests, and the cursor of lists'),
+  seq: z.int().describe('position in the order of requests'),
   type: z.string(),
-  target: z.string().describe('what it changes'),
+  target: z.string().describe('object that it changes'),
   status: z.enum(directiveStatuses),
   params: z.unknown(),
   actor: z.string(),
-  actor_role: z.string().nullable().describe('what the actor was then'),
-  scope: z.string().describe('what it asks of a token'),
-  correlation_id: z.string().describe('what it belongs to; its own id unless somebody said'),
-  causation_id: z.string().nullable().describe('the signal or directive that led to it'),
+  actor_role: z.string().nullable().describe('role of the actor at the time of the request'),
+  scope: z.string().describe('scope that a token needs for it'),
+  correlation_id: z.string().describe('id of the chain that it belongs to (default: its own id)'),
+  causation_id: z.string().nullable().describe('signal or directive that caused it'),
   idempotency_key: z.string(),
-  plan: z.array(z.string()).describe('what it was going to do'),
+  plan: z.array(z.string()).describe('planned changes, as sentences'),
   result: z.unknown(),
-  error_kind: z.string().nullable().describe('its code, as in the list of errors'),
+  error_kind: z.string().nullable().describe('error code'),
   error_message: z.string().nullable(),
-  error_details: z.unknown().describe('the place and whatever else the error told'),
+  error_details: z.unknown().describe('location and other details of the error'),
   awaiting_approval: z.boolean(),
   approved_by: z.string().nullable(),
   approved_at: z.string().nullable(),
   cancelled_by: z.string().nullable(),
-  run_at: z.string().nullable().describe('not begun before; null when it was begun at once'),
-  progress: z.unknown().describe('how far it is, of those that go on where they were'),
-  attempt: z.int().describe('how often it was begun'),
-  max_attempts: z.int().describe('how often it is begun when processes die over it'),
+  run_at: z.string().nullable().describe('earliest start; null if it started at once'),
+  progress: z.unknown().describe('progress, if the directive can be resumed'),
+  attempt: z.int().describe('number of starts'),
+  max_attempts: z.int().describe('maximum number of starts if processes die while it runs'),
   process_id: z.string(),
   requested_at: z.string(),
   started_at: z.string().nullable(),
@@ -64,22 +64,31 @@ const directiveShape = z.object({
 
 export const listDirectivesOperation = defineOperation({
   name: 'directive.list',
-  summary: 'List what was changed, by whom and how it ended, newest first.',
+  summary: 'List requested changes with their requester and outcome, newest first.',
   effect: 'read',
   needs: 'ledger',
   scope: 'directives:ro',
   input: z.strictObject({
     type: nonBlankText().optional().describe('only directives of this type'),
-    status: z.array(z.enum(directiveStatuses)).min(1).optional().describe('only in these states'),
-    actor: nonBlankText().optional().describe('only what this one asked for'),
-    target: nonBlankText().optional().describe('only what changed this, such as plugin:mail'),
-    awaiting_approval: z.boolean().optional().describe('only what waits for approval, or does not'),
+    status: z
+      .array(z.enum(directiveStatuses))
+      .min(1)
+      .optional()
+      .describe('only directives with these statuses'),
+    actor: nonBlankText().optional().describe('only directives that this actor requested'),
+    target: nonBlankText()
+      .optional()
+      .describe('only directives that change this, such as plugin:mail'),
+    awaiting_approval: z
+      .boolean()
+      .optional()
+      .describe('only directives that wait for approval, or that do not'),
     limit: limitField,
     cursor: cursorField.optional(),
   }),
   output: z.object({
     directives: z.array(directiveShape),
-    next_cursor: z.string().nullable().describe('of the next page; null at the end'),
+    next_cursor: z.string().nullable().describe('cursor of the next page; null on the last page'),
   }),
   errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/directives' },
@@ -123,15 +132,15 @@ export const listDirectivesOperation = defineOperation({
 
 export const showDirectiveOperation = defineOperation({
   name: 'directive.show',
-  summary: 'Show one directive with the signals of its life.',
+  summary: 'Show a directive and its signals.',
   effect: 'read',
   needs: 'ledger',
   scope: 'directives:ro',
   input: z.strictObject({
-    id: nonBlankText().describe('the id of the directive, or its beginning'),
+    id: nonBlankText().describe('id of the directive, or the start of it'),
   }),
   output: directiveShape.extend({
-    signals: z.array(signalShape).describe('what was told of it, the oldest first'),
+    signals: z.array(signalShape).describe('signals about the directive, oldest first'),
   }),
   errors: ['DIRECTIVE_NOT_FOUND', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/directives/:id' },
@@ -171,20 +180,25 @@ const requestable = [
 
 export const requestDirectiveOperation = defineOperation({
   name: 'directive.request',
-  summary: 'Request a change of the system by its type.',
+  summary: 'Request a change by its directive type.',
   effect: 'write',
   offeredWith: requestable,
   scope: ({ engine }, { type }) =>
     engine.directives.types.find((known) => known.type === type)?.scope ?? 'directives:rw',
   input: z.strictObject({
-    type: nonBlankText().describe('what is to be done, such as job.cancel'),
-    params: z.record(z.string(), z.unknown()).default({}).describe('a JSON object'),
+    type: nonBlankText().describe('type of the directive, such as job.cancel'),
+    params: z
+      .record(z.string(), z.unknown())
+      .default({})
+      .describe('parameters, as a JSON object (default: {})'),
     idempotency_key: nonBlankText()
       .optional()
-      .describe('asking again with the same key is asking once'),
+      .describe('repeated requests with the same key are executed once'),
     ...dueFields,
-    correlation_id: identifier.optional().describe('what it belongs to; its own id unless set'),
-    causation_id: identifier.optional().describe('the signal or directive that led to it'),
+    correlation_id: identifier
+      .optional()
+      .describe('id of the chain that it belongs to (default: its own id)'),
+    causation_id: identifier.optional().describe('signal or directive that caused it'),
   }),
   nulls: 'absent',
   output: directiveResultShape,
@@ -248,7 +262,7 @@ function showDirective(directive: Directive): z.output<typeof directiveShape> {
 }
 
 const input = z.strictObject({
-  id: nonBlankText().describe('the id of the directive, or its beginning'),
+  id: nonBlankText().describe('id of the directive, or the start of it'),
 });
 const errors = [
   'DIRECTIVE_NOT_FOUND',
@@ -260,7 +274,7 @@ const errors = [
 
 export const approveDirectiveOperation = defineOperation({
   name: 'directive.approve',
-  summary: 'Let a directive be done that waits for approval.',
+  summary: 'Approve a directive that waits for approval.',
   effect: 'write',
   scope: 'directives:rw',
   input,
@@ -288,7 +302,7 @@ export const approveDirectiveOperation = defineOperation({
 
 export const cancelDirectiveOperation = defineOperation({
   name: 'directive.cancel',
-  summary: 'End a directive that has not begun: it waits for approval, or for its time.',
+  summary: 'Cancel a directive that has not started: it waits for approval or for its start time.',
   effect: 'destroy',
   scope: 'directives:rw',
   input,
@@ -309,7 +323,7 @@ export const cancelDirectiveOperation = defineOperation({
   async plan(context, { id }) {
     const directive = await findCancellable(context, id);
     if (directive.status !== 'requested') throw createNotWaitingError(directive);
-    return [`The ${directive.type} that ${directive.actor} asked for would never be done.`];
+    return [`The ${directive.type} that ${directive.actor} requested will be cancelled.`];
   },
 });
 

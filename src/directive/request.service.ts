@@ -129,7 +129,7 @@ export class Directives {
         ...describeWait(wait),
       ]);
     }
-    if (this.#stop.signal.aborted) throw new DuctileError('STOPPING', 'the engine is stopping');
+    if (this.#stop.signal.aborted) throw new DuctileError('STOPPING', 'the service is stopping');
     const planned = { ...draft, plan: JSON.stringify(plan) };
     if (wait === undefined) {
       return await this.#executeNow(definition, params, planned, { ...request, drawn });
@@ -229,7 +229,7 @@ export class Directives {
     const forApproval = Object.hasOwn(this.#context.config.directives.approval, type);
     if (due === undefined && !forApproval) return undefined;
     if (isImmediate === true) {
-      const message = `${type} is done for the one who asks, and not later`;
+      const message = `${type} must run immediately, so it cannot be delayed or wait for approval`;
       throw new DuctileError('INPUT_INVALID', message, { place: 'run_at' });
     }
     return { forApproval, ...(due === undefined ? {} : { due }) };
@@ -315,7 +315,7 @@ export class Directives {
     draft: Directive & Pick<SignalledDirective, 'isQuiet'>,
     execution: DirectiveExecution,
   ): Promise<Directive> {
-    if (definition.execute === undefined) throw new Error(`nobody executes ${draft.type}`);
+    if (definition.execute === undefined) throw new Error(`${draft.type} cannot be executed`);
     const work = definition.execute(this.#context, params, execution).then(
       (result): DirectiveEnd => ({ status: 'completed', result }),
       (thrown: unknown): DirectiveEnd => toFailure(toDuctileError(thrown)),
@@ -332,8 +332,8 @@ export class Directives {
       this.#running.delete(draft.id);
     }
     return await requireDirective(this.#context.ledger, draft.id).catch((cause: unknown) => {
-      const message = `directive ${draft.id} has ended, but how cannot be read`;
-      const hint = 'Look it up when the database is back, instead of asking again.';
+      const message = `directive ${draft.id} has ended, but its result cannot be read`;
+      const hint = 'Read it when the database is available again. Do not repeat the request.';
       throw new DuctileError('LEDGER_UNCERTAIN', message, { hint, cause });
     });
   }

@@ -38,13 +38,13 @@ export interface DirectiveResult {
 export const directiveResultShape = z.object({
   directive_id: z.string(),
   status: z.enum(directiveStatuses),
-  awaiting_approval: z.boolean().describe('nothing happens until somebody approves it'),
-  run_at: z.string().nullable().describe('not begun before; null when it was begun at once'),
+  awaiting_approval: z.boolean().describe('true while nothing happens because approval is missing'),
+  run_at: z.string().nullable().describe('earliest start; null if it started at once'),
   plan: z.array(z.string()),
   result: z.unknown(),
-  error_kind: z.string().nullable().describe('its code, as in the list of errors'),
+  error_kind: z.string().nullable().describe('error code'),
   error_message: z.string().nullable(),
-  repeated: z.boolean().describe('it had been asked for before; this is what became of it'),
+  repeated: z.boolean().describe('true if the request was made before; this is its result'),
 });
 
 export function showDirectiveResult(
@@ -66,12 +66,13 @@ export function showDirectiveResult(
 export function checkKey(key: string): void {
   const isBounded = key !== '' && Buffer.byteLength(key) <= limits.dedupeKeyBytesMax;
   if (isBounded && !isKeyTaken(key) && !key.includes('\u0000')) return;
-  const message = `an idempotency key has 1 to ${limits.dedupeKeyBytesMax} bytes and begins with no "auto:"`;
+  const size = `1 to ${limits.dedupeKeyBytesMax} bytes`;
+  const message = `an idempotency key must have ${size} and must not start with "auto:"`;
   throw new DuctileError('INPUT_INVALID', message, { place: 'idempotency_key' });
 }
 
 export function createMismatchError({ id, type }: Directive): DuctileError {
-  const message = `the idempotency key belongs to another request, the ${type} of directive ${id}`;
+  const message = `the idempotency key was already used for directive ${id} (${type})`;
   return new DuctileError('IDEMPOTENCY_MISMATCH', message, { place: 'idempotency_key' });
 }
 
@@ -92,17 +93,17 @@ export function describeLasting(
 
 /** Describes what a repeated request would do. */
 export function describeRepeat({ id, status }: Directive): string[] {
-  return [`It is directive ${id} already, which is ${status}; nothing would change.`];
+  return [`The request is already directive ${id}, which is ${status}; nothing would change.`];
 }
 
 /** Describes what delays a directive. */
 export function describeWait(wait: DirectiveWait | undefined): string[] {
   if (wait === undefined) return [];
   const { forApproval, due } = wait;
-  const first = forApproval ? ['It would wait until somebody approves it.'] : [];
+  const first = forApproval ? ['It will wait for approval.'] : [];
   if (due === undefined) return first;
-  const when = 'at' in due ? `before ${due.at}` : `for ${formatDuration(due.inMs)}`;
-  return [...first, `It would not be done ${when}.`];
+  const when = 'at' in due ? `at ${due.at}` : `in ${formatDuration(due.inMs)}`;
+  return [...first, `It will start ${when} at the earliest.`];
 }
 
 export function toDirectiveResult(directive: Directive, repeated: boolean): DirectiveResult {

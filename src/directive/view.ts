@@ -63,7 +63,7 @@ function showDirective(output: JsonOutput, printer: Printer): void {
 function showReload(output: JsonOutput, printer: Printer): void {
   printer.line(showCell(output['message']));
   for (const change of listOf(output['changes'])) printer.line(`  ${showCell(change)}`);
-  printer.line(`On record as directive ${showCell(output['directive_id'])}.`);
+  printer.line(`Recorded as directive ${showCell(output['directive_id'])}.`);
   if (!printer.isVerbose) return;
   printer.pairs([
     ['generation', output['generation']],
@@ -87,10 +87,10 @@ function showToken(output: JsonOutput, printer: Printer): void {
   ]);
   if (token === null) {
     return printer.advise(
-      'It was made before, and is not shown again; `ductile token rotate` helps.',
+      'The token was created before and is not shown again. Use `ductile token rotate`.',
     );
   }
-  printer.line('Keep the token now: it is not shown again.');
+  printer.line('Save the token now. It is not shown again.');
 }
 
 function showWebhookSecret(output: JsonOutput, printer: Printer): void {
@@ -103,11 +103,11 @@ function showWebhookSecret(output: JsonOutput, printer: Printer): void {
     ['directive', output['directive_id']],
   ]);
   if (secret !== null || token !== null) {
-    printer.line('Keep the secret now: it is not shown again.');
+    printer.line('Save the secret now. It is not shown again.');
   }
   if (url !== null) return;
   printer.line(
-    'Nothing listens yet: it is heard once the service runs with `webhooks.listen` or `api.enabled` set.',
+    'Nothing listens yet. Run the service with `webhooks.listen` or `api.enabled` set.',
   );
 }
 
@@ -123,8 +123,8 @@ function showTenantToken(output: JsonOutput, printer: Printer): void {
   const lost = `ductile tenant token ${showCell(output['slug'])} NAME`;
   printer.advise(
     token === null
-      ? `The token was made before, and is not shown again; \`${lost}\` makes another.`
-      : 'Keep the token now: it is not shown again.',
+      ? `The token was created before and is not shown again. Create another: \`${lost}\``
+      : 'Save the token now. It is not shown again.',
   );
 }
 
@@ -146,7 +146,7 @@ function showHealth(output: JsonOutput, printer: Printer): void {
     ['plugin', output['plugin']],
     ['status', output['status']],
     ['reason', output['reason']],
-    ['answer', rowOf(output['result'])['result'] ?? output['result']],
+    ['result', rowOf(output['result'])['result'] ?? output['result']],
     ['took', typeof duration === 'number' ? `${duration}ms` : null],
     ['setup', output['init'] === null ? null : `${showCell(init['status'])}${reason}`],
     ['job', output['job_id']],
@@ -154,23 +154,22 @@ function showHealth(output: JsonOutput, printer: Printer): void {
 }
 
 function showCancelled({ jobs, cancelled, requested, unchanged }: JsonOutput, printer: Printer) {
-  if (jobs === 0) return printer.line('There are no such jobs; nothing was changed.');
+  if (jobs === 0) return printer.line('No jobs match. Nothing was changed.');
   printer.line(
-    `${countJobs(jobs)}: ${showCell(cancelled)} cancelled, ${showCell(requested)} told to stop`,
+    `${countJobs(jobs)}: ${showCell(cancelled)} cancelled, ${showCell(requested)} asked to stop`,
   );
-  if (unchanged !== 0) printer.line(`${showCell(unchanged)} had ended meanwhile.`);
+  if (unchanged !== 0) printer.line(`${showCell(unchanged)} had already ended.`);
 }
 
 function showRetried(output: JsonOutput, printer: Printer): void {
   const { jobs, queued, under_way: underWay, unknown_plugin: unknown, run_step: steps } = output;
   if (jobs === 0 && unknown === 0 && (steps ?? 0) === 0)
-    return printer.line('There are no such jobs; nothing was changed.');
+    return printer.line('No jobs match. Nothing was changed.');
   printer.line(`${countJobs(jobs)}: ${showCell(queued)} queued again`);
-  if (underWay !== 0) printer.line(`${showCell(underWay)} are under way already.`);
-  if (unknown !== 0)
-    printer.line(`${showCell(unknown)} are of plugins that are not there any more.`);
+  if (underWay !== 0) printer.line(`${showCell(underWay)} are already in progress.`);
+  if (unknown !== 0) printer.line(`${showCell(unknown)} belong to plugins that no longer exist.`);
   if (steps !== 0 && steps !== undefined)
-    printer.advise(`${showCell(steps)} are steps of runs; \`ductile run revive\` takes those up.`);
+    printer.advise(`${showCell(steps)} are steps of runs. Use \`ductile run revive\` for them.`);
 }
 
 function countJobs(count: unknown): string {
@@ -194,7 +193,7 @@ function showBreakers(output: JsonOutput, printer: Printer): void {
         ['LAST FAILURE', 'last_failure_at'],
         ['LAST JOB', 'last_job_id', 'detail'],
       ],
-      empty: 'There is no breaker yet: no such scheduled command has run.',
+      empty: 'There are no breakers yet, because no such scheduled command has run.',
     },
   );
   showSection(printer, 'History', output['transitions'], [
@@ -209,7 +208,7 @@ function showBreakers(output: JsonOutput, printer: Printer): void {
   const open = breakers.find(({ state }) => state === 'open');
   if (open === undefined) return;
   printer.line();
-  printer.advise(`\`ductile system reset ${showCell(open['plugin'])}\` closes it.`);
+  printer.advise(`To close it, run \`ductile system reset ${showCell(open['plugin'])}\`.`);
 }
 
 function showReset({ plugin, reset }: JsonOutput, printer: Printer): void {

@@ -107,7 +107,7 @@ test('token create: the text, and that it is not shown again', async () => {
   const answer = { token_id: 't1', name: 'ci', scopes: ['jobs:ro'], expires_at: null };
   const argv = ['token', 'create', 'ci', '--scopes', 'jobs:ro'];
   expect(await look(argv, { ...answer, token: 'duct_x', directive_id: 'd1' })).toBe(
-    'name    ci\nscopes  jobs:ro\ntoken   duct_x\nKeep the token now: it is not shown again.\n',
+    'name    ci\nscopes  jobs:ro\ntoken   duct_x\nSave the token now. It is not shown again.\n',
   );
   expect(await look(argv, { ...answer, token: null })).toContain('ductile token rotate');
 });
@@ -115,11 +115,11 @@ test('token create: the text, and that it is not shown again', async () => {
 test('jobs cancel and retry: a sentence', async () => {
   const cancelled = { directive_id: 'd', jobs: 3, cancelled: 2, requested: 1, unchanged: 0 };
   const cancel = ['jobs', 'cancel', '--plugin', 'mail'];
-  expect(await look(cancel, cancelled)).toBe('3 jobs: 2 cancelled, 1 told to stop\n');
-  expect(await look(cancel, { ...cancelled, jobs: 0 })).toContain('There are no such jobs');
+  expect(await look(cancel, cancelled)).toBe('3 jobs: 2 cancelled, 1 asked to stop\n');
+  expect(await look(cancel, { ...cancelled, jobs: 0 })).toContain('No jobs match.');
   const retried = { directive_id: 'd', jobs: 2, queued: 1, under_way: 1, unknown_plugin: 0 };
   expect(await look(['jobs', 'retry', '--plugin', 'mail'], retried)).toBe(
-    '2 jobs: 1 queued again\n1 are under way already.\n',
+    '2 jobs: 1 queued again\n1 are already in progress.\n',
   );
 });
 
@@ -151,9 +151,9 @@ test('system breaker: the states, how they came about, and what closes one', asy
   });
   expect(out).toMatch(/mail +poll +open +3 of 3/);
   expect(out).toMatch(/History\nWHEN.*\n.*closed +open +failures +j1/);
-  expect(out).toContain('`ductile system reset mail` closes it.');
+  expect(out).toContain('To close it, run `ductile system reset mail`.');
   expect(await look(['system', 'breaker'], { breakers: [], transitions: [] })).toBe(
-    'There is no breaker yet: no such scheduled command has run.\n',
+    'There are no breakers yet, because no such scheduled command has run.\n',
   );
 });
 
@@ -162,7 +162,7 @@ test('system reload: each change on a line of its own', () => {
   const answer = { status: 'ok', generation: 2, message: '2 changes are in force.', changes };
   const out = print('system.reload', { ...answer, directive_id: 'd1' });
   expect(out).toBe(
-    `2 changes are in force.\n  ${changes.join('\n  ')}\nOn record as directive d1.\n`,
+    `2 changes are in force.\n  ${changes.join('\n  ')}\nRecorded as directive d1.\n`,
   );
 });
 

@@ -103,9 +103,7 @@ describe('directive.cancel', () => {
     });
     const poorer = token('mine', 'directives:rw');
     const dry = await ask('directive.cancel', { id, dry_run: true }, poorer);
-    expect(dry['plan']).toEqual([
-      'The system.pause that token:mine asked for would never be done.',
-    ]);
+    expect(dry['plan']).toEqual(['The system.pause that token:mine requested will be cancelled.']);
     expect(await ask('directive.cancel', { id }, poorer)).toMatchObject({ status: 'cancelled' });
     expect(await ask('directive.cancel', { id })).toMatchObject({ repeated: true });
     expect(await ask('directive.list', { status: ['cancelled'] })).toMatchObject({
@@ -141,7 +139,7 @@ test('a command of its own says that its directive waits, and its key stays', as
 test('a request for later is distinguished from what was done', async () => {
   const later = { type: 'plugin.enable', params: { plugin: 'mail' }, delay: '1h' };
   expect(await ask('directive.request', { ...later, dry_run: true })).toMatchObject({
-    plan: [expect.any(String), 'It would not be done for 1h.'],
+    plan: [expect.any(String), 'It will start in 1h at the earliest.'],
   });
   const response = await ask('directive.request', { ...later, correlation_id: 'c' });
   expect(response).toMatchObject({ status: 'requested', awaiting_approval: false });

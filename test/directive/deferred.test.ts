@@ -29,7 +29,7 @@ describe.each(databases)('a directive on %s', (database) => {
     const { engine, ledger, records } = await (await guarded(database)).start();
     const params = { plugin: 'worker' };
     const dry = await ask(engine, 'plugin.disable', params, { dryRun: true });
-    expect(dry.plan.at(-1)).toBe('It would wait until somebody approves it.');
+    expect(dry.plan.at(-1)).toBe('It will wait for approval.');
     const response = await ask(engine, 'plugin.disable', params, {
       correlationId: 'c1',
       causationId: 's1',

@@ -37,7 +37,7 @@ describe.each(databases)('an installation on %s', (database) => {
       expect(done).toMatchObject({ status: 'completed', repeated: false });
       expect(engine.catalog.plugins.has(name)).toBe(true);
       const again = await upgrade({ dryRun: true });
-      const message = `It is directive ${done.id ?? ''} already, which is completed; nothing would change.`;
+      const message = `The request is already directive ${done.id ?? ''}, which is completed; nothing would change.`;
       expect(again).toMatchObject({ id: null, plan: [message] });
       expect(await upgrade()).toMatchObject({ id: done.id, repeated: true });
     }

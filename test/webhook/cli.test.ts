@@ -117,7 +117,7 @@ test.each(['add', 'rotate'])(
     const { out } = await run(line, { answer: { ...answer, url, secret: 'made-for-it' } });
     expect(out).toMatch(/address +https:\/\/hooks\.example\/hooks\/a\n/);
     expect(out).toMatch(/secret +made-for-it\n/);
-    expect(out).toContain('Keep the secret now: it is not shown again.');
+    expect(out).toContain('Save the secret now. It is not shown again.');
     const brought = await run(line, { answer: { ...answer, url: null } });
     expect(brought.out).toMatch(/address +\/hooks\/a\n/);
     expect(brought.out).not.toContain('shown again');
