@@ -38,7 +38,7 @@ export async function runDemo({ directory, rounds, print }: DemoOptions): Promis
     print('Stopping …');
     await server.close();
     if (directory === undefined) rmSync(home, { recursive: true, force: true });
-    else print(`Everything is still in ${home}`);
+    else print(`The files are kept in ${home}`);
   }
   return 0;
 }
@@ -52,7 +52,7 @@ function prepare(home: string): string | undefined {
   const token = makeToken();
   writeFileSync(
     file,
-    `# A file falls into inbox/ → folder-watch notices it → echo passes it on → notify writes it down.
+    `# A file in inbox/ → folder-watch emits an event → echo repeats it → notify writes a line.
 service:
   name: demo
   max_workers: 2
@@ -95,16 +95,16 @@ function introduce({ instance, surfaces }: Server, { home, token, print }: Intro
   const strong = (text: string): string => styleText('bold', text);
   const { spawner, slots } = instance.engine.status();
   print(
-    strong('Ductile runs.') +
-      ` Slots for jobs: ${slots}; plugins are started by the ${spawner} helper.`,
+    strong('Ductile is running.') +
+      ` Job slots: ${slots}. The ${spawner} spawner starts plugin processes.`,
   );
   print('');
   print(`  api         ${surfaces.api ?? 'off'}`);
   if (surfaces.api !== undefined) {
     print(`  dashboard   ${surfaces.api}/ui  (token: ${token ?? 'in config.yaml'})`);
   }
-  print(`  control     ${surfaces.control}  (what the command line talks to)`);
-  print(`  everything  ${home}  (config.yaml, inbox/, notes.jsonl, data/state.db)`);
+  print(`  control     ${surfaces.control}  (used by the command line)`);
+  print(`  files       ${home}  (config.yaml, inbox/, notes.jsonl, data/state.db)`);
   print('');
   print('In another terminal:');
   const command = findTypedCommand(findInstallPaths().root, {
@@ -117,7 +117,7 @@ function introduce({ instance, surfaces }: Server, { home, token, print }: Intro
   print(`  ${command} plugin run echo --payload '{"hello":"you"}' --config ${home}`);
   print(`  echo hi > ${join(home, 'inbox', 'mine.txt')}`);
   print('');
-  print('Every two seconds a file falls into inbox/. Ctrl-C stops.');
+  print('Every two seconds, the demo writes a file to inbox/. Press Ctrl-C to stop.');
   print('');
 }
 

@@ -20,7 +20,7 @@ export async function openFastRead(state: StateConfig): Promise<LocalConnection>
   const engine = new Proxy({ ledger } as Partial<Engine> as Engine, {
     get(known, name, self) {
       if (name in known) return Reflect.get(known, name, self) as unknown;
-      throw new Error(`an operation that needs the ledger alone asked for ${String(name)}`);
+      throw new Error(`an operation that only needs the ledger used ${String(name)}`);
     },
   });
   const principal = localOwner();

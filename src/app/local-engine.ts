@@ -63,7 +63,7 @@ export async function openLocalWriter(given: string | undefined): Promise<LocalC
 }
 
 const CONTINUES_LATER =
-  'No service runs here: it goes on with the next `ductile system start` or run.';
+  'No service is running here. The work continues with the next `ductile system start` or run.';
 
 /** Connection to a ledger that is only read. */
 interface LocalReader extends LocalConnection {
@@ -110,8 +110,8 @@ async function findUser({ state, service }: Config): Promise<DuctileError | unde
   if (state.kind === 'postgres') {
     const host = await findLiveHost(state, service.reapAfterMs);
     if (host === undefined) return undefined;
-    const message = `a process on ${host} works with the schema ${state.schema}`;
-    const hint = 'Stop it on every host, or wait until one that was killed is known to be dead.';
+    const message = `a process on ${host} uses the schema ${state.schema}`;
+    const hint = 'Stop it on every host. If a process was killed, wait until it is known to be dead.';
     return new DuctileError('INSTANCE_LOCKED', message, { place: 'state.url', hint });
   }
   if (!existsSync(state.dir)) return undefined;

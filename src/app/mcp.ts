@@ -118,10 +118,10 @@ function refuseKey(key: string | undefined): void {
   if (key === undefined) return;
   throw new DuctileError(
     'INPUT_INVALID',
-    'an idempotency_key is for a server, and none runs here',
+    'an idempotency_key needs a service, and none runs here',
     {
       place: 'idempotency_key',
-      hint: 'Leave it away, or start the server with `ductile system start`.',
+      hint: 'Remove it, or start the service with `ductile system start`.',
     },
   );
 }
@@ -135,8 +135,8 @@ function connectTools(target: ServerTarget, selection: ToolSelection, own: ToolS
     const response = await send(target, { method: 'POST', path, body, headers });
     const answer = parseResult(target, response, await readResponseText(target, response));
     if (isObject(answer['result'])) return answer['result'];
-    const message = JSON.stringify(answer['error'] ?? 'it is no answer');
-    throw new DuctileError('SERVER_FOREIGN', `the server does not speak as expected: ${message}`, {
+    const message = JSON.stringify(answer['error'] ?? 'the response has no result');
+    throw new DuctileError('SERVER_FOREIGN', `the server sent an unexpected response: ${message}`, {
       place: nameTarget(target),
     });
   };

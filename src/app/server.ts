@@ -38,7 +38,7 @@ export async function runServer(given: string | undefined): Promise<number> {
     server = await openServer(config, log, stop);
   } catch (error) {
     if (!(error instanceof DuctileError) || error.code !== 'STOPPING') throw error;
-    log.info('stopped before it was ready', { signal: await stop });
+    log.info('stopped before the service was ready', { signal: await stop });
     await manager.stopping();
     return 0;
   }
@@ -61,7 +61,7 @@ export async function runServer(given: string | undefined): Promise<number> {
   manager.watch(() => instance.engine.isSound());
   const reason = await Promise.race([stop, instance.engine.outgrown]);
   if (typeof reason === 'string') log.info('stopping', { signal: reason });
-  else log.warn('stopping: a newer Ductile has changed the ledger', { schema: reason });
+  else log.warn('stopping: a newer Ductile has changed the database schema', { schema: reason });
   const notified = manager.stopping();
   await server.close();
   await notified;
@@ -149,7 +149,7 @@ async function openOnce(
   } catch (error) {
     if (instance !== undefined) await closeServer(instance, surfaces);
     if (!signal.aborted) throw error;
-    throw new DuctileError('STOPPING', 'it was stopped before it was ready', { cause: error });
+    throw new DuctileError('STOPPING', 'stopped before the service was ready', { cause: error });
   }
 }
 

@@ -50,14 +50,14 @@ export async function importAll(
 async function planMigration(state: Config['state']): Promise<string[]> {
   const before = await readSchemaVersion(state);
   if (before !== undefined) requireKnownSchema(before);
-  const plan = [planOne('The root ledger', before)];
-  if (before !== schemaVersion) return [...plan, 'The ledgers of tenants would follow.'];
+  const plan = [planOne('The root database', before)];
+  if (before !== schemaVersion) return [...plan, 'The databases of tenants will follow.'];
   const root = await openReadonlyLedger(state);
   try {
     for (const { slug } of await root.tenants.list()) {
       const sentence = await readSchemaVersion(locateTenantLedger(state, slug)).then(
         (version) => planOne(slug, version),
-        (error: unknown) => `${slug} would stay as it is: ${messageOf(error)}`,
+        (error: unknown) => `${slug} will stay unchanged: ${messageOf(error)}`,
       );
       plan.push(sentence);
     }
@@ -69,9 +69,10 @@ async function planMigration(state: Config['state']): Promise<string[]> {
 
 function planOne(name: string, version: number | undefined): string {
   if (version === schemaVersion)
-    return `${name} has schema version ${version} and would not change.`;
-  if (version === undefined) return `${name} would be made, with schema version ${schemaVersion}.`;
-  return `${name} would be brought from schema version ${version} to ${schemaVersion}.`;
+    return `${name} has schema version ${version} and will not change.`;
+  if (version === undefined)
+    return `${name} will be created with schema version ${schemaVersion}.`;
+  return `${name} will be migrated from schema version ${version} to ${schemaVersion}.`;
 }
 
 async function migrateOne(place: LedgerLocation) {

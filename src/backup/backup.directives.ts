@@ -7,7 +7,7 @@ import { defineDirective, directiveIdField } from '../operation/define-directive
 
 const copyPath = z
   .string()
-  .startsWith('/', { error: 'must be an absolute path, since the server writes it' });
+  .startsWith('/', { error: 'must be an absolute path, because the service writes it' });
 
 /** A copy contains all data, so each one is recorded with its actor and its path. */
 const common = {
@@ -27,12 +27,12 @@ const commonOperation = {
 export const backupDirective = defineDirective({
   ...common,
   type: 'system.backup',
-  summary: 'Copy the ledger into a file while it is in use.',
+  summary: 'Copy the database to a file. The service keeps running.',
   scope: 'system:rw',
-  params: z.strictObject({ to: copyPath.describe('the file to write; it must not exist yet') }),
+  params: z.strictObject({ to: copyPath.describe('file to write; it must not exist yet') }),
   plan({ ledger }, { to }) {
     requireNewFile(to);
-    return [`The ${ledger.kind} ledger would be copied to ${to}.`];
+    return [`The ${ledger.kind} database will be copied to ${to}.`];
   },
   async execute({ ledger }, { to }, { directiveId: id }) {
     const result = { path: to };
@@ -54,18 +54,18 @@ export const backupDirective = defineDirective({
 export const exportDirective = defineDirective({
   ...common,
   type: 'system.export',
-  summary: 'Copy all ledgers into a directory, to import them elsewhere, while they are in use.',
+  summary: 'Copy all databases to a directory for an import elsewhere. The service keeps running.',
   scope: '*',
   role: 'owner',
   params: z.strictObject({
-    to: copyPath.describe('the directory to write; it must be new or empty'),
+    to: copyPath.describe('directory to write; it must be new or empty'),
   }),
   async plan({ ledger }, { to }) {
     requireEmptyDirectory(to);
     const count = (await ledger.tenants.list()).length;
     return [
-      `The ${ledger.kind} root ledger and those of ${count} tenants would be copied into ${to}.`,
-      'The key of credentials is not copied: it stays in the state directory.',
+      `The ${ledger.kind} root database and those of ${count} tenants will be copied into ${to}.`,
+      'The key for credentials is not copied. It stays in the state directory.',
     ];
   },
   async execute({ ledger, config }, { to }, { directiveId: id }) {
@@ -88,7 +88,7 @@ export const exportDirective = defineDirective({
       path: z.string(),
       ledgers: z.array(
         z.object({
-          tenant: z.string().nullable().describe('null for the root ledger'),
+          tenant: z.string().nullable().describe('null for the root database'),
           file: z.string(),
           sha256: z.string(),
           rows: z.int(),
@@ -118,18 +118,19 @@ export const exportDirective = defineDirective({
 /** Throws if the copy of a ledger can't be written to this path. */
 function requireNewFile(path: string): void {
   if (existsSync(path)) {
-    throw makeRefusal(`${path} exists already`, 'Name a file that does not exist yet.');
+    throw makeRefusal(`${path} already exists`, 'Choose a file that does not exist yet.');
   }
   const directory = dirname(path);
   if (!existsSync(directory)) {
-    throw makeRefusal(`there is no directory ${directory}`, 'Make the directory, or name another.');
+    const hint = 'Create the directory, or choose another one.';
+    throw makeRefusal(`there is no directory ${directory}`, hint);
   }
   requireWritable(directory);
 }
 
 /** Throws if copies can't be written into this directory. It and its parents need not exist. */
 function requireEmptyDirectory(path: string): void {
-  const hint = 'Name a directory that does not exist yet.';
+  const hint = 'Choose a directory that does not exist yet.';
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return requireWritable(findExistingParent(path));
   if (!stats.isDirectory()) throw makeRefusal(`${path} is not a directory`, hint);
@@ -149,7 +150,7 @@ function requireWritable(directory: string): void {
     const message = `${directory} cannot be written to: ${messageOf(error)}`;
     throw makeRefusal(
       message,
-      'Name another place, or let the user that runs the server write there.',
+      'Choose another directory, or let the user of the service write there.',
     );
   }
 }

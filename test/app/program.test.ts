@@ -153,7 +153,9 @@ describe.each(Object.entries(states))('a server on %s', (_, stateOf) => {
     expect(refused.code).toBe(1);
     expect(JSON.parse(refused.stderr)).toMatchObject({ code: 'INSTANCE_LOCKED' });
     const planned = await ductile(directory, 'system', 'restore', '--from', copy, '--dry-run');
-    expect(planned.stdout).toMatch(/is valid: it has 2 jobs, 0 of them open[^]*(holds|works with)/);
+    expect(planned.stdout).toMatch(
+      /is valid: it has 2 jobs, 0 of them open[^]*(holds|uses the schema)/,
+    );
     const missing = await ductile(directory, 'system', 'restore', '--from', 'none', '--dry-run');
     expect(missing.stderr).toContain('there is no such file');
 

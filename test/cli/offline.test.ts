@@ -244,7 +244,7 @@ describe('writing', () => {
   test('a command about a running service says so', async () => {
     for (const line of ['system logs', 'system reload']) {
       const { code, err } = await ductile(...line.split(' '));
-      expect([code, err]).toEqual([1, expect.stringContaining('no server runs here')]);
+      expect([code, err]).toEqual([1, expect.stringContaining('needs a service, and none runs here')]);
     }
   });
 });
@@ -265,7 +265,7 @@ test('an older ledger is left alone until it is migrated', async () => {
     0,
     { schema_before: schemaVersion - 1, schema: schemaVersion },
   ]);
-  expect(await plan()).toContain('would not change');
+  expect(await plan()).toContain('will not change');
   expect((await ductile('job', 'list')).code).toBe(0);
 });
 
