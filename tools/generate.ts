@@ -4,7 +4,7 @@
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { catalogue } from '../src/base/errors.ts';
+import { catalogue } from '../src/base/error-catalogue.ts';
 import { renderOnCall } from '../src/cli/skills.ts';
 import { renderCli } from './reference/cli.ts';
 import { renderConfig } from './reference/config.ts';
@@ -77,7 +77,7 @@ succeed later without a change.
 
 An error can have a more exact hint than the one on this page.
 
-This page is written by \`tools/generate\` from \`src/base/errors.ts\`.
+This page is written by \`tools/generate\` from \`src/base/error-catalogue.ts\`.
 
 ${sections.join('\n')}`;
 }

@@ -111,7 +111,8 @@ async function findUser({ state, service }: Config): Promise<DuctileError | unde
     const host = await findLiveHost(state, service.reapAfterMs);
     if (host === undefined) return undefined;
     const message = `a process on ${host} uses the schema ${state.schema}`;
-    const hint = 'Stop it on every host. If a process was killed, wait until it is known to be dead.';
+    const hint =
+      'Stop it on every host. If a process was killed, wait until it is known to be dead.';
     return new DuctileError('INSTANCE_LOCKED', message, { place: 'state.url', hint });
   }
   if (!existsSync(state.dir)) return undefined;

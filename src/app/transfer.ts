@@ -70,8 +70,7 @@ async function planMigration(state: Config['state']): Promise<string[]> {
 function planOne(name: string, version: number | undefined): string {
   if (version === schemaVersion)
     return `${name} has schema version ${version} and will not change.`;
-  if (version === undefined)
-    return `${name} will be created with schema version ${schemaVersion}.`;
+  if (version === undefined) return `${name} will be created with schema version ${schemaVersion}.`;
   return `${name} will be migrated from schema version ${version} to ${schemaVersion}.`;
 }
 

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { catalogue, DuctileError, messageOf } from '../base/errors.ts';
+import { catalogue } from '../base/error-catalogue.ts';
+import { DuctileError, messageOf } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { toVisibleText } from '../base/text.ts';

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { catalogue, DuctileError, type ErrorCode } from '../base/errors.ts';
+import { catalogue } from '../base/error-catalogue.ts';
+import { DuctileError, type ErrorCode } from '../base/errors.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Context } from '../operation/context.ts';

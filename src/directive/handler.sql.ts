@@ -1,6 +1,6 @@
 import type { Transaction } from '../ledger/dialect.ts';
 import { defineInsert } from '../ledger/insert.ts';
-import type { SignalDirective } from '../ledger/signal-directive.ts';
+import type { SignalDirective } from '../signal/signal.ts';
 import { propertiesOf } from '../ledger/table.ts';
 import { directiveDraftColumns, directiveTable } from './directive.ts';
 

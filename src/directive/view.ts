@@ -106,9 +106,7 @@ function showWebhookSecret(output: JsonOutput, printer: Printer): void {
     printer.line('Save the secret now. It is not shown again.');
   }
   if (url !== null) return;
-  printer.line(
-    'Nothing listens yet. Run the service with `webhooks.listen` or `api.enabled` set.',
-  );
+  printer.line('Nothing listens yet. Run the service with `webhooks.listen` or `api.enabled` set.');
 }
 
 function showTenantToken(output: JsonOutput, printer: Printer): void {

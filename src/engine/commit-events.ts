@@ -1,4 +1,4 @@
-import type { SignalDirective } from '../ledger/signal-directive.ts';
+import type { SignalDirective } from '../signal/signal.ts';
 import type { DirectiveMoment, Directive } from '../directive/directive.ts';
 import type { EnqueueResult } from '../job/types.ts';
 import type { Closing } from '../ledger/commit.ts';

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { catalogue, DuctileError, toDuctileError, type ErrorCode } from '../base/errors.ts';
+import { catalogue } from '../base/error-catalogue.ts';
+import { DuctileError, toDuctileError, type ErrorCode } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { unquote } from '../base/text.ts';

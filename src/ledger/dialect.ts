@@ -1,6 +1,6 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import type { ListSignalDirectives } from './signal-directive.ts';
+import type { ListSignalDirectives } from '../signal/signal.ts';
 import type { JobEnd } from '../job/types.ts';
 import type { FollowHalt, OpenSignal } from '../pipeline/run/types.ts';
 

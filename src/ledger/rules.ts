@@ -2,7 +2,7 @@ import type {
   SignalDirective,
   ListSignalDirectives,
   OnSignalDirectives,
-} from './signal-directive.ts';
+} from '../signal/signal.ts';
 import type { FollowHalt, OpenSignal } from '../pipeline/run/types.ts';
 import type { Store } from './dialect.ts';
 

@@ -103,7 +103,9 @@ export const newPluginInput = z.strictObject({
   dir: z
     .string()
     .optional()
-    .describe('directory of the plugin (default: in your plugin root, or in the current directory)'),
+    .describe(
+      'directory of the plugin (default: in your plugin root, or in the current directory)',
+    ),
 });
 
 export const newPluginOutput = z.object({

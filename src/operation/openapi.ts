@@ -1,6 +1,7 @@
 import { compact } from '../base/json.ts';
 import * as z from 'zod';
-import { catalogue, type ErrorCode } from '../base/errors.ts';
+import { catalogue } from '../base/error-catalogue.ts';
+import type { ErrorCode } from '../base/errors.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { ManifestCommand } from '../plugin/manifest.ts';
 import { CLOUDEVENT_BATCH_TYPE, CLOUDEVENT_TYPE } from '../signal/cloudevent.ts';

@@ -11,7 +11,7 @@ import { describeIssues } from '../config/issues.ts';
 import { suggest } from '../base/text.ts';
 import { makeProblem, type Problem } from '../config/problem.ts';
 import { automaticKey, nounOf, type DirectiveType } from '../directive/directive.ts';
-import type { SignalDirective, ListSignalDirectives } from '../ledger/signal-directive.ts';
+import type { SignalDirective, ListSignalDirectives } from '../signal/signal.ts';
 import { installationActor, type Package, type Provides } from './package.ts';
 import { type Template, renderTemplate } from '../pipeline/language/template.ts';
 import {

@@ -1,6 +1,7 @@
 import { table, type Optional, type RowOf } from '../ledger/table.ts';
 import type { Timestamp } from '../base/clock.ts';
 import { isObject, parseStoredJson, type JsonObject } from '../base/json.ts';
+import type { DirectiveDraft } from '../directive/directive.ts';
 import type { SealedText } from '../base/seal.ts';
 import { limits } from '../base/limits.ts';
 
@@ -249,3 +250,16 @@ export const runtimePayloadKeys: Readonly<Record<string, readonly string[]>> = {
   'breaker.opened': ['message', 'plugin', 'command', 'from_state', 'failure_count', 'job_id'],
   'breaker.closed': ['message', 'plugin', 'command', 'from_state', 'failure_count', 'job_id'],
 };
+
+/** A directive that a handler requests for a signal. It starts when a process looks for due directives. */
+export interface SignalDirective {
+  /** Always has an idempotency key. */
+  readonly draft: DirectiveDraft;
+  readonly forApproval: boolean;
+  /** The signal of the request. */
+  readonly signal: SignalDraft;
+}
+
+export type ListSignalDirectives = (signal: SignalDraft) => readonly SignalDirective[];
+
+export type OnSignalDirectives = (directives: readonly SignalDirective[]) => void;

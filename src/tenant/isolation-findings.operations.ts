@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import type { Severity } from '../insight/finding.ts';
-import { catalogue } from '../base/errors.ts';
+import { catalogue } from '../base/error-catalogue.ts';
 import { isObject } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
 import { toFinding, type Finding } from '../config/findings.ts';

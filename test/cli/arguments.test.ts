@@ -199,7 +199,9 @@ describe('help', () => {
     const [nouns = '', short = ''] = out.split('Short forms:');
     expect(nouns).not.toMatch(/\n {2}(status|plugins|doctor|reload) /);
     // Both a noun and a short form, and in each place what it is there.
-    expect(nouns.match(/\n {2}run .*/g)).toEqual([expect.stringMatching(/Executions of pipelines/)]);
+    expect(nouns.match(/\n {2}run .*/g)).toEqual([
+      expect.stringMatching(/Executions of pipelines/),
+    ]);
     expect(short.match(/\n {2}run .*/g)).toEqual([expect.stringMatching(/plugin/)]);
     for (const name of ['status', 'run', 'doctor']) expect(short).toMatch(`\n  ${name} `);
   });

@@ -244,7 +244,10 @@ describe('writing', () => {
   test('a command about a running service says so', async () => {
     for (const line of ['system logs', 'system reload']) {
       const { code, err } = await ductile(...line.split(' '));
-      expect([code, err]).toEqual([1, expect.stringContaining('needs a service, and none runs here')]);
+      expect([code, err]).toEqual([
+        1,
+        expect.stringContaining('needs a service, and none runs here'),
+      ]);
     }
   });
 });

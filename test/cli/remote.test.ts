@@ -214,7 +214,10 @@ describe('api', () => {
 
   test('needs a server', async () => {
     const { code, err } = await run(['api', '/jobs']);
-    expect([code, err]).toEqual([1, expect.stringContaining('needs a service, and none runs here')]);
+    expect([code, err]).toEqual([
+      1,
+      expect.stringContaining('needs a service, and none runs here'),
+    ]);
     expect((await run(['api', '/a', '-f', 'novalue'])).code).toBe(2);
   });
 });

@@ -29,6 +29,8 @@ let agent: Agent;
 let run = '';
 const ends: (() => Promise<unknown>)[] = [];
 
+const TOGETHER = 'dry_run and apply cannot be used together';
+
 beforeAll(async () => {
   ({ directory } = await makePopulated());
   const later = (chore: () => Promise<void>): void => void ends.push(chore);
@@ -250,7 +252,7 @@ describe('--json', () => {
       expect([name, both.code, both.stdout]).toEqual([name, 2, '']);
       expect(parse(both.stderr)).toMatchObject({
         code: 'INPUT_INVALID',
-        error: 'dry_run and apply cannot be used together',
+        error: TOGETHER,
       });
       const dry = await ductile(...words, '--dry-run');
       expect(Buffer.byteLength(dry.stdout)).toBeLessThanOrEqual(limits.resultBytes);
@@ -284,7 +286,7 @@ describe('--json', () => {
     ['skills', 'export'],
   ])('%s refuses --dry-run together with --apply', async (...words) => {
     const { code, stderr } = await ductile(...words, '--json', '--dry-run', '--apply');
-    expect([code, parse(stderr)['error']]).toEqual([2, 'dry_run and apply cannot be used together']);
+    expect([code, parse(stderr)['error']]).toEqual([2, TOGETHER]);
   });
 
   test('all attempts of a job are there: folded at first, one by one with --full', async () => {
@@ -351,10 +353,7 @@ describe('a tool', () => {
         ...operationInput,
         apply: true,
       });
-      expect([name, both.data['error']]).toMatchObject([
-        name,
-        { message: 'dry_run and apply cannot be used together' },
-      ]);
+      expect([name, both.data['error']]).toMatchObject([name, { message: TOGETHER }]);
     }
     expect(large).toEqual([]);
   });

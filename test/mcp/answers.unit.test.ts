@@ -65,7 +65,9 @@ describe('an answer', () => {
     const options = { store, caller: 'a', budget: 1000 };
     const { cut } = readData(textOf(formatResult(options, { value: rows, isSecret: false })));
     const [{ handle }] = cut as [{ handle: string }];
-    expect(() => formatMore({ ...options, caller: 'b' }, handle, 0)).toThrow('the handle is unknown');
+    expect(() => formatMore({ ...options, caller: 'b' }, handle, 0)).toThrow(
+      'the handle is unknown',
+    );
     for (const wrong of [
       '',
       'x',

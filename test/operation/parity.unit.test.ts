@@ -1,7 +1,7 @@
 /** Every operation is on every surface, or says why not. */
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
-import { catalogue } from '../../src/base/errors.ts';
+import { catalogue } from '../../src/base/error-catalogue.ts';
 import { operationToolName, operationTools, ownFields, toolPlace } from '../../src/mcp/tools.ts';
 import { isOffered } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';

@@ -3,7 +3,8 @@
  * trace.
  */
 import assert from 'node:assert/strict';
-import { catalogue, DuctileError } from '../../src/base/errors.ts';
+import { catalogue } from '../../src/base/error-catalogue.ts';
+import { DuctileError } from '../../src/base/errors.ts';
 import { commands } from '../../src/cli/commands.ts';
 import { run } from '../support/fake-cli.ts';
 import type { Target } from './support/fuzz.ts';

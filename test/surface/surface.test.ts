@@ -6,7 +6,7 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import * as z from 'zod';
-import { catalogue } from '../../src/base/errors.ts';
+import { catalogue } from '../../src/base/error-catalogue.ts';
 import { makeJsonSchema } from '../../src/config/json-schema.ts';
 import { migrations } from '../../src/ledger/migrate.ts';
 import { makePostgresDialect } from '../../src/ledger/postgres/store.ts';

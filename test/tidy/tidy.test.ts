@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { catalogue } from '../../src/base/errors.ts';
+import { catalogue } from '../../src/base/error-catalogue.ts';
 import { core } from '../../tools/core.ts';
 import { findDrift, renderPages } from '../../tools/generate.ts';
 import baseline from './baseline.json' with { type: 'json' };

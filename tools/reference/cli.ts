@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { catalogue } from '../../src/base/errors.ts';
+import { catalogue } from '../../src/base/error-catalogue.ts';
 import { commands } from '../../src/cli/commands.ts';
 import type { CliHost, CliIo } from '../../src/cli/host.ts';
 import { makeProgram } from '../../src/cli/program.ts';

@@ -1,4 +1,5 @@
-import { catalogue, type ErrorCode } from '../../src/base/errors.ts';
+import { catalogue } from '../../src/base/error-catalogue.ts';
+import type { ErrorCode } from '../../src/base/errors.ts';
 import {
   isOffered,
   listStatuses,

@@ -1,7 +1,8 @@
 /** The real program on damaged files: its exit code and its output. */
 import { mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { catalogue, type ErrorCode } from '../../../src/base/errors.ts';
+import { catalogue } from '../../../src/base/error-catalogue.ts';
+import type { ErrorCode } from '../../../src/base/errors.ts';
 import { launch } from '../../support/crash/server.ts';
 import type { Random } from '../../support/crash/random.ts';
 import { makePlace } from '../../support/instance.ts';
