@@ -102,7 +102,8 @@ function renderFirst(nouns: readonly string[], hasPlugins: boolean): string {
   return `---
 name: ductile
 description: Operate Ductile, a self-hosted automation service, from the command line. Use it to run plugins, \
-look at jobs, runs, schedules, webhooks and signals, find out why something waits or failed, and change the configuration safely.
+look at jobs, runs, schedules, webhooks and signals, find out why something waits or failed, and change the \
+configuration safely.
 ---
 
 # Ductile
