@@ -96,7 +96,7 @@ test('reports unusable packages: in the list, in doctor and at an installation',
   const listed = await ductile('package', 'list');
   expect(listed.out).toMatch(/Problems\n.*could be code[^]*broken/);
   const result = await ductile('package', 'install', 'broken');
-  expect(result.err).toMatch(/`ductile package list --config \S+` says why/);
+  expect(result.err).toMatch(/`ductile package list --config \S+` to see why/);
   const found = await ductile('doctor');
   expect([found.code, found.out]).toEqual([0, expect.stringContaining('could be code')]);
 });

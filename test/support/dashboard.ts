@@ -160,7 +160,7 @@ export async function startWaitingRun(
   const { run_id: id } = await post('/pipeline/decide', { payload: { text } });
   await eventually('a question', async () => {
     const { body } = await api.ask(`/runs/${String(id)}`);
-    return JSON.stringify(body['waiting']).includes('approve');
+    return JSON.stringify(body['waiting']).includes('approval');
   });
   return String(id);
 }
