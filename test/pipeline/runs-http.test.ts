@@ -86,7 +86,7 @@ test('a run is listed, shown, rejected, revived, approved and reported', async (
   const next = String(revived.body['run_id']);
   await eventually('it asks again', async () => {
     const { body } = await api.ask(`/runs/${next}`);
-    return JSON.stringify(body['waiting']).includes('approve');
+    return JSON.stringify(body['waiting']).includes('approval');
   });
   expect(await decide(next, 'approve', 'now')).toMatchObject({ status: 200 });
   expect((await ended(api, next)).body).toMatchObject({ status: 'succeeded' });
