@@ -25,7 +25,7 @@ export interface DeliveryOutcome {
 
 /** The result of a delivery to an agent. */
 export interface AgentOutcome extends DeliveryOutcome {
-  /** A status of document 4. `pending` while one of its jobs has not ended. */
+  /** A status as the original program names it. `pending` while one of its jobs has not ended. */
   readonly status: string;
   /** The status if it is an error, else null. */
   readonly error: string | null;
@@ -59,7 +59,7 @@ export function toAgentFailure(reason: string): string {
 }
 
 /**
- * A single success is enough. A conversation without a response is `error:no_response` as in document 4,
+ * A single success is enough. A conversation without a response is `error:no_response`,
  * unless all jobs were cancelled.
  */
 function judge(jobs: readonly AgentJob[]): AgentOutcome {

@@ -104,7 +104,7 @@ export const authFields = {
   replay: z.enum(replayModes).default(webhookDefaults.replay),
 };
 
-/** Entries of document 4 have empty text for a missing pattern. */
+/** Entries of the original program have empty text for a missing pattern. */
 function blankable<T extends z.ZodType>(schema: T) {
   return z.preprocess((value) => (value === '' ? undefined : value), schema.optional());
 }

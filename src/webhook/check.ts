@@ -16,13 +16,13 @@ import type { KnownWebhook, Webhook } from './webhook.ts';
 
 /**
  * The order in which a delivery is checked decides what an unverified sender can learn. `strict` looks
- * at nothing before it is verified. `compat` is the order and the wording of document 4, which reads
- * the body first.
+ * at nothing before it is verified. `compat` is the order and the wording of the original program, which
+ * reads the body first.
  */
 export const checkOrders = ['strict', 'compat'] as const;
 export type CheckOrder = (typeof checkOrders)[number];
 
-/** A static endpoint of the configuration responds to a wrong signature as document 1 says. */
+/** A static endpoint of the configuration responds to a wrong signature with 403, a managed webhook with 401. */
 export type WebhookKind = 'managed' | 'static';
 
 /** A delivery, the webhook that it is for, and the limits that count for both. */

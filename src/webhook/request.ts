@@ -88,7 +88,7 @@ type MediaFault = 'media_type_unsupported';
 type MediaType = 'json' | 'form' | 'event';
 
 /**
- * `json` accepts only `application/json`, as in document 4, and unwraps a body with only `payload`.
+ * `json` accepts only `application/json`, as the original program does, and unwraps a body with only `payload`.
  */
 export type AcceptedMedia = 'json' | 'all';
 

@@ -180,7 +180,7 @@ export function describeTarget(target: WebhookTarget): string {
   return `a task of an agent in ${target.taskFolder}`;
 }
 
-/** Entries of document 4 have an empty list for a missing one. */
+/** Entries of the original program have an empty list for a missing one. */
 function isGiven(value: TargetFields[Key]): boolean {
   return Array.isArray(value) ? value.length > 0 : value !== undefined;
 }

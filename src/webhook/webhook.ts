@@ -65,7 +65,7 @@ export const webhookFields = {
   ...eventFields,
 };
 
-/** A webhook as written, with the keys of document 4 and its secrets. */
+/** A webhook as written, with the keys of the original program and its secrets. */
 export const webhookEntrySchema = strictSection(webhookFields).superRefine(checkWebhookFields, {
   when: ({ issues }) => issues.length === 0,
 });
