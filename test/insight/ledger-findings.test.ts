@@ -1,5 +1,6 @@
 /** Doctor finds broken packages and tenants, and the others keep working. */
-import { writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { locateTenantLedger } from '../../src/ledger/tenant-location.ts';
 import { ownerOf, type Context } from '../../src/operation/context.ts';
@@ -21,8 +22,12 @@ test('doctor and selfcheck name broken packages and tenants with the reason', as
     packages: { greeter },
     tenants: { trust: 'shared' },
   });
-  const { engine, ledger } = await place.start();
-  const { id } = await ask(engine, 'package.install', { package_slug: 'greeter' });
+  const first = await place.start();
+  await ask(first.engine, 'package.install', { package_slug: 'greeter' });
+  await first.close();
+  await rm(join(place.directory, 'plugins/worker'), { recursive: true });
+
+  const { engine, ledger } = await (await place.vary({ plugins: {} })).start();
   const limits = { workers: null, queueLength: null, signalsPerMinute: null, storageBytes: null };
   await ledger.tenants.insert({ slug: 'bad', title: 'bad', limits, createdBy: 'test' });
   const own = locateTenantLedger(place.config.state, 'bad');
@@ -34,8 +39,10 @@ test('doctor and selfcheck name broken packages and tenants with the reason', as
     async () => (await ledger.tenants.find('bad'))?.schemaError !== null,
   );
 
-  // By now, the process has recorded that the package is active.
-  await ledger.installations.recordError(id ?? '', 'plugins.worker is not in any plugin root');
+  await eventually(
+    'the package was refused',
+    async () => (await ledger.installations.list({}))[0]?.lastError !== null,
+  );
   const context: Context = { engine, principal: ownerOf('cli:test'), submittedBy: 'cli' };
   const { findings } = findingsShape.parse(await systemDoctor.run(context, {}));
   const lines = findings.map(({ category, message }) => `${category}: ${message}`);
