@@ -4,7 +4,7 @@ import { toTimestamp } from './clock.ts';
 import { DuctileError, messageOf } from './errors.ts';
 import { LogRing, logLevels, type LogLevel } from './log-ring.ts';
 import { showEscapedBreaks, toVisibleText } from './text.ts';
-import { write as writeChunk, writeSync } from 'node:fs';
+import { fstatSync, write as writeChunk, writeSync } from 'node:fs';
 import { limits } from './limits.ts';
 
 export type LogFormat = 'json' | 'text';
@@ -145,6 +145,8 @@ function openStandardOutput(): LineWriter {
   let chars = 0;
   let chunk: Buffer = Buffer.alloc(0);
   let isWriting = false;
+  /** The size of the file before the write in progress. Undefined if standard output isn't a file. */
+  let sizeBefore: number | undefined;
   let isClosed = false;
 
   const send = (): void => {
@@ -155,6 +157,7 @@ function openStandardOutput(): LineWriter {
       chars = 0;
     }
     isWriting = true;
+    sizeBefore = readFileSize();
     writeChunk(STANDARD_OUTPUT, chunk, (error, written) => {
       isWriting = false;
       if (error === null) {
@@ -172,9 +175,11 @@ function openStandardOutput(): LineWriter {
     }, ms).unref();
   };
   process.once('exit', () => {
+    if (isClosed) return;
     // Node's thread pool finishes a write in progress before the process exits.
+    if (isWriting && sizeBefore !== undefined) waitForSize(sizeBefore + chunk.length);
     const left = [...(isWriting ? [] : [chunk]), Buffer.from(lines.join(''))];
-    if (!isClosed) flush(Buffer.concat(left));
+    flush(Buffer.concat(left));
   });
   return {
     write(line) {
@@ -186,6 +191,25 @@ function openStandardOutput(): LineWriter {
   };
 }
 
+function readFileSize(): number | undefined {
+  try {
+    const status = fstatSync(STANDARD_OUTPUT);
+    return status.isFile() ? status.size : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Waits until a write of another thread is in the file, so that the lines after it don't overtake it. */
+function waitForSize(size: number): void {
+  const end = performance.now() + limits.logFlushMs;
+  while ((readFileSize() ?? size) < size && performance.now() < end) sleepSync(limits.logRetryMs);
+}
+
+function sleepSync(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
 function flush(bytes: Buffer): void {
   const end = performance.now() + limits.logFlushMs;
   let at = 0;
@@ -194,7 +218,7 @@ function flush(bytes: Buffer): void {
       at += writeSync(STANDARD_OUTPUT, bytes, at);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') return;
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, limits.logRetryMs);
+      sleepSync(limits.logRetryMs);
     }
   }
 }

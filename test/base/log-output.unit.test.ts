@@ -45,6 +45,19 @@ test('every line is there after the exit, in its order', async () => {
   expect(messagesIn(readFileSync(path, 'utf8'))).toEqual([...many, 'last']);
 });
 
+test('a write that the thread pool has not begun is not overtaken at the exit', async () => {
+  const path = join(await makeDirectory(), 'log');
+  const file = openSync(path, 'w');
+  // Four hashes of a password keep all threads of the pool busy.
+  const program = `import { scrypt } from 'node:crypto';
+    for (let at = 0; at < 4; at += 1) scrypt('a', 'b', 16, { N: 2 ** 14 }, () => undefined);
+    log.info('first'); log.info('second'); process.exit(3);`;
+  const { end } = start(program, file);
+  expect(await end).toBe(3);
+  closeSync(file);
+  expect(messagesIn(readFileSync(path, 'utf8'))).toEqual(['first', 'second']);
+});
+
 test('a slow reader gets all of it, and blocks no other', async () => {
   const { child, end, stderr, errors } = start(`${sayMany} console.error('said');`, 'pipe');
   child.stdout?.pause();
