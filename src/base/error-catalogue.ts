@@ -64,7 +64,7 @@ export const catalogue = {
   ),
   CREDENTIAL_KEY_INVALID: misconfigured(
     'The key that seals secrets is unusable, or a sealed value does not open with it.',
-    'Correct the named key file or variable. See docs/operate/credentials.md.',
+    'Correct the named key file or variable. See docs/guides/credentials.md.',
   ),
   CREDENTIAL_KEY_MISSING: misconfigured(
     'The database has sealed secrets, but the key that opens them is missing.',

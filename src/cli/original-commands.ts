@@ -55,7 +55,7 @@ const valueFlags: ReadonlySet<string> = new Set([
   'to',
 ]);
 
-/** The first match counts. `docs/operate/moving-over.md` lists them, and a test compares. */
+/** The first match counts. `docs/migrate/from-the-original.md` lists them, and a test compares. */
 export const commandAliases: readonly CommandAlias[] = [
   { from: 'config token create', to: 'token create', rewrite: rewriteTokenCreate },
   {

@@ -77,7 +77,7 @@ export function findIsolation(options: IsolationOptions): Isolation {
   return makeNoIsolation(faults.join('; '));
 }
 
-/** Names the tier and its gaps in one line. docs/operate/security.md says more. */
+/** Names the tier and its gaps in one line. docs/security/model.md says more. */
 export function describeIsolation({ tier, hasOwnUser, reason }: IsolationState): string {
   if (tier === 'none') return `none (${reason ?? 'no tier was tried'})`;
   const user = hasOwnUser ? 'with a user id per tenant' : "under the service's user id";

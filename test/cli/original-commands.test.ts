@@ -170,7 +170,7 @@ test('help names none of them, and a line without them prints no note', async ()
 });
 
 test('the page about moving over lists every alias', () => {
-  const page = readFileSync('docs/operate/moving-over.md', 'utf8');
+  const page = readFileSync('docs/migrate/from-the-original.md', 'utf8');
   const flags = [flagAliases, ...Object.values(commandFlagAliases)].flatMap(Object.entries);
   for (const [from, to] of flags) expect(page).toContain(`| \`--${from}\` | \`--${to}\` |`);
   for (const { from, to } of commandAliases) expect(page).toContain(`| \`${from}\` | \`${to}\` |`);

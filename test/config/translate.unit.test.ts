@@ -277,7 +277,7 @@ test('config check and a start report a translation as a warning', async () => {
 });
 
 test('the page about moving over lists every accepted spelling', () => {
-  const page = readFileSync('docs/operate/moving-over.md', 'utf8');
+  const page = readFileSync('docs/migrate/from-the-original.md', 'utf8');
   for (const { from } of translations) {
     expect(page).toContain(
       `\`${from.replaceAll('.*', '[]').replace('plugins[]', 'plugins.<name>')}\``,

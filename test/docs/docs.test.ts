@@ -56,9 +56,9 @@ test('README.md', async () => {
   expect(played).toMatch(/deploy +shell\.run +succeeded/);
 });
 
-test('docs/start/tour.md', async () => {
+test('docs/get-started/tour.md', async () => {
   const home = await makeDirectory();
-  const page = 'docs/start/tour.md';
+  const page = 'docs/get-started/tour.md';
   const typeBlock = async (name: string) => await type(home, await readBlock(page, name));
   const file = join(home, '.config/ductile/config.yaml');
   expect(await typeBlock('first')).toMatch(/status +succeeded/);
@@ -100,12 +100,12 @@ test('examples/inbox', async () => {
   expect(used).toContain('small.txt: 1 ');
 });
 
-test('docs/start', async () => {
+test('docs/get-started/quickstart.md', async () => {
   const home = await makeDirectory();
   const file = join(home, '.config/ductile/config.yaml');
-  const [, init = '', use = '', look = ''] = await blocksOf('docs/start/README.md', 'sh');
+  const [, init = '', use = '', look = ''] = await blocksOf('docs/get-started/quickstart.md', 'sh');
   await type(home, init);
-  const [wanted = ''] = await blocksOf('docs/start/README.md', 'yaml');
+  const [wanted = ''] = await blocksOf('docs/get-started/quickstart.md', 'yaml');
   const before = await readFile(file, 'utf8');
   await writeFile(file, before.replace(/^plugins:\n(?: .*\n)+/m, wanted));
   await mkdir(join(home, 'inbox'), { recursive: true });

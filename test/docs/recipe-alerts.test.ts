@@ -95,8 +95,8 @@ describe('docs/recipes/be-told-of-failures.md', () => {
   });
 });
 
-test('docs/operate/runs.md notes a question, and the command that answers it works', async () => {
-  const page = resolve(import.meta.dirname, '../../docs/operate/runs.md');
+test('docs/guides/runs.md notes a question, and the command that answers it works', async () => {
+  const page = resolve(import.meta.dirname, '../../docs/guides/runs.md');
   const routes = blocksIn(await readFile(page, 'utf8'), 'yaml').find((block) =>
     block.includes('run.awaiting_approval'),
   );

@@ -7,7 +7,7 @@ import { makeYield } from '../../src/base/timer.ts';
 import { previewSchedules } from '../../src/schedule/preview.ts';
 import { at, iso, timed } from './support.ts';
 
-const page = resolve(import.meta.dirname, '../../docs/learn/schedules.md');
+const page = resolve(import.meta.dirname, '../../docs/concepts/schedules.md');
 const text = readFileSync(join(page), 'utf8');
 const pair =
   /```yaml\n([^`]+)```\n\n```text\n\$ ductile schedule preview --from (\S+) --to (\S+)\n([^`]+)```/g;
