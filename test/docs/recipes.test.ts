@@ -75,7 +75,7 @@ describe('recipes', () => {
 test('five minutes', async () => {
   const home = await makeDirectory();
   vi.stubEnv('HOME', home);
-  const text = readFileSync(join(docs, 'start/five-minutes.md'), 'utf8').replaceAll(
+  const text = readFileSync(join(docs, 'get-started/five-minutes.md'), 'utf8').replaceAll(
     '~/',
     `${home}/`,
   );

@@ -13,12 +13,12 @@ function read(page: string): string {
   return readFileSync(resolve(import.meta.dirname, '../../docs', page), 'utf8');
 }
 
-const examples = [...read('learn/pipelines.md').matchAll(/```yaml\n([^`]+)```/g)].map(
+const examples = [...read('concepts/pipelines.md').matchAll(/```yaml\n([^`]+)```/g)].map(
   ([, text = '']) => text,
 );
 
 test.each(haltReasons)('%s is documented', (reason) => {
-  expect(read('operate/runs.md')).toContain(`\`${reason}\``);
+  expect(read('guides/runs.md')).toContain(`\`${reason}\``);
 });
 
 test('the page has examples', () => {

@@ -23,7 +23,7 @@ export function renderHttp(): string {
   return `# HTTP endpoints
 
 The API is on \`api.listen\` when \`api.enabled\` is true; the control socket has the same endpoints for
-the local operator. How to use it is in [the API](../operate/api.md); what an operation takes and
+the local operator. How to use it is in [the API](../guides/api.md); what an operation takes and
 answers is in [operations](operations.md) and, for programs, at \`/openapi.json\`.
 
 Any endpoint that needs a token may also answer 401 (no valid token) and 403 (the token lacks the
