@@ -1,0 +1,3 @@
+import { testPages } from '../support/page-test.ts';
+
+testPages('docs/recipes/**/*.md');

@@ -1,0 +1,73 @@
+/** Runs a documentation page from top to bottom and compares what it shows. */
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { expect, test } from 'vitest';
+import { openPageSession, type PageSession } from './page-session.ts';
+import { parseSteps, type PageStep } from './page-steps.ts';
+import { isShown } from './shown-output.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+
+/** With this variable, outputs that differ are written into the page instead of failing the test. */
+const WRITING = 'DUCTILE_WRITE_OUTPUTS';
+
+/** Defines one test for each page below a folder that has commands. */
+export function testPages(pattern: string): void {
+  const pages = globSync(pattern, { cwd: root }).toSorted();
+  const runnable = pages.filter((page) => {
+    const steps = parseSteps(readFileSync(join(root, page), 'utf8'));
+    return steps.some(({ kind }) => kind !== 'file');
+  });
+  test.each(runnable)('%s does what it shows', runPage);
+}
+
+async function runPage(page: string): Promise<void> {
+  const path = join(root, page);
+  const text = readFileSync(path, 'utf8');
+  const session = await openPageSession();
+  const changes: [shown: string, printed: string][] = [];
+  try {
+    for (const step of parseSteps(text)) {
+      try {
+        changes.push(...(await takeStep(session, step)));
+      } catch (error) {
+        const cause = error instanceof Error ? error.message : String(error);
+        throw new Error(`${page}:${step.line}: ${cause}`, { cause: error });
+      }
+    }
+  } finally {
+    await session.close();
+  }
+  if (changes.length === 0) return;
+  let changed = text;
+  for (const [shown, printed] of changes) changed = changed.replace(shown, () => printed);
+  writeFileSync(path, changed);
+}
+
+/** Returns outputs that have to be replaced in the page, which is none unless it is being written. */
+async function takeStep(session: PageSession, step: PageStep): Promise<[string, string][]> {
+  switch (step.kind) {
+    case 'commands':
+      await session.run(step.text);
+      return [];
+    case 'service':
+      await session.start(step.text);
+      return [];
+    case 'file':
+      await session.write(step.path, step.text, step.appends);
+      return [];
+    case 'console': {
+      const changes: [string, string][] = [];
+      for (const { command, output } of step.entries) {
+        const printed = await session.show(command);
+        if (isShown(output, printed, Date.now())) continue;
+        const isElided = /^…$/m.test(output);
+        if (process.env[WRITING] === undefined || isElided)
+          expect(`$ ${command}\n${printed}`).toBe(`$ ${command}\n${output}`);
+        const before = `$ ${command}\n`;
+        changes.push([before + output, `${before}${printed.trimEnd()}\n`.trimEnd() + '\n']);
+      }
+      return changes;
+    }
+  }
+}
