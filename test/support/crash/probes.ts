@@ -131,7 +131,10 @@ async function whileRecovering(crashTest: CrashTest, probe: string): Promise<Ser
 
 async function whileReloading(crashTest: CrashTest, probe: string): Promise<Server> {
   const server = await crashTest.start(probe);
-  for (let job = 0; job < JOBS; job += 1) await crashTest.client.enqueue({ sleep_ms: 300 });
+  // This job is still running when the service reloads, however long that takes.
+  const running = await crashTest.client.enqueue({ hang_before: 2 });
+  for (let job = 1; job < JOBS; job += 1) await crashTest.client.enqueue({ sleep_ms: 300 });
+  await crashTest.recorded(running, { attempt: 1, phase: 'start' });
   server.signal('SIGHUP');
   return server;
 }
