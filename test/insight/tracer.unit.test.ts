@@ -1,8 +1,8 @@
 /** Spans are sent to a collector in batches, with a limit, in the background. */
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import type { Span } from '../../src/insight/tracer.service.ts';
 import { makeTracer } from '../../src/insight/tracer.service.ts';
-import { collectLog } from '../support/instance.ts';
+import { collectLog, eventually } from '../support/instance.ts';
 import { startWebServer } from '../support/web-server.ts';
 
 function span(index: number): Span {
@@ -22,11 +22,14 @@ test('spans that the collector refuses wait, up to a limit, and are sent later',
   const otlp = { endpoint: collector.url, headers: {} };
   const tracer = makeTracer({ config: () => otlp, service, log });
   for (let index = 0; index < 10_000; index += 1) tracer.add([span(index)]);
-  await tracer.stop();
+  await tracer.start();
+  onTestFinished(() => tracer.stop());
+  await eventually('a second batch is refused', () => collector.received.length > 1);
   expect(records.filter(({ message }) => message === 'traces could not be sent')).toHaveLength(1);
   collector.received.splice(0);
   status = 200;
-  await tracer.stop();
+  // Not by stopping, which gives up after two seconds.
+  await eventually('all batches are sent', () => collector.received.length >= 16);
   const spans = collector.received.map(
     ({ body }) => (JSON.parse(body) as ExportRequest).resourceSpans[0],
   );
