@@ -16,6 +16,8 @@ test('ids, tokens, durations and sizes may differ', () => {
   expect(isShown(shown, printed, now)).toBe(true);
   expect(isShown('job 01a1f052 failed', 'job 77b2e0aa failed', now)).toBe(true);
   expect(isShown('took 115ms', 'took long', now)).toBe(false);
+  expect(isShown('{"run_ms":27,"code":0}', '{"run_ms":5,"code":0}', now)).toBe(true);
+  expect(isShown('{"run_ms":27,"code":0}', '{"run_ms":5,"code":1}', now)).toBe(false);
   expect(isShown('waits for 1m 30s', 'waits for 29s', now)).toBe(true);
 });
 

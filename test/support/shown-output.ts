@@ -19,6 +19,10 @@ const volatiles: readonly Volatile[] = [
   { pattern: /(?:duct|whsec)_[\w-]+/y, accepts: String.raw`(?:duct|whsec)_[\w-]+` },
   { pattern: /[\w/+=-]*[0-9a-f]{24,}[\w/+=-]*/y, accepts: String.raw`[\w/+=-]{16,}` },
   { pattern: /cli:[\w.-]+/y, accepts: String.raw`cli:[\w.-]+` },
+  {
+    pattern: /(?:\w*_(?:ms|seconds)|pid)": ?\d+/y,
+    accepts: String.raw`(?:\w*_(?:ms|seconds)|pid)": ?\d+`,
+  },
   { pattern: /\bpid \d+/y, accepts: String.raw`pid \d+` },
   {
     pattern: /\d+(?:\.\d+)? ?(?:[KMG]i?B|B|%)(?!\w)/y,
