@@ -28,6 +28,7 @@ export function readMarkdown({ path, text }: TextFile): Prose[] {
   const found: Prose[] = [];
   let open: { line: number; parts: string[] } | undefined;
   let isCode = false;
+  let isHidden = false;
   const close = (): void => {
     if (open !== undefined)
       found.push({ path, line: open.line, text: clean(open.parts.join(' ')) });
@@ -35,7 +36,9 @@ export function readMarkdown({ path, text }: TextFile): Prose[] {
   };
   for (const [index, line] of text.split('\n').entries()) {
     if (/^\s*(?:```|~~~)/.test(line)) isCode = !isCode;
-    if (isCode || /^\s*(?:```|~~~|$)/.test(line)) {
+    // Hidden steps of a page are commands and files, too.
+    if (line.startsWith('<!-- hidden')) isHidden = true;
+    if (isCode || isHidden || /^\s*(?:```|~~~|$)/.test(line)) {
       close();
     } else if (line.startsWith('|')) {
       close();
@@ -47,6 +50,7 @@ export function readMarkdown({ path, text }: TextFile): Prose[] {
       open.parts.push(line.replace(/^\s*(?:[-*+]|\d+\.|#+|>)\s+/, ''));
       if (line.startsWith('#')) close();
     }
+    if (line === '-->') isHidden = false;
   }
   close();
   return found.filter(({ text: cleaned }) => /[a-z]/i.test(cleaned));
