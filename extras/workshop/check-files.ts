@@ -28,7 +28,7 @@ export async function checkFiles(directory: string): Promise<FileCheckResult> {
       verdict: 'failed',
       seen: `${place}: ${key} ${message}`,
       means: unloaded,
-      mend: hint ?? 'Correct it; see docs/plugins/README.md.',
+      mend: hint ?? 'Correct it; see docs/plugins/manifest.md.',
     }));
     return { manifest, entrypoint: '', findings };
   }

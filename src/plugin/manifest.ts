@@ -74,7 +74,7 @@ interface ParsedManifest {
 export function parseManifest(document: Document): ParsedManifest {
   if (document.problems.length > 0) return { manifest: undefined, problems: document.problems };
   const value = nameCommands(document.value);
-  const schema = isListForm(document.value) ? listManifest : mapManifest;
+  const schema = isListForm(document.value) ? listManifest : pluginManifestSchema;
   const parsed = schema.safeParse(value);
   if (!parsed.success) {
     const problems = describeIssues(parsed.error.issues, schema, document);
@@ -152,7 +152,7 @@ const manifest = {
 };
 
 /** `commands` is a map by name in the specification, and a list in many plugins. */
-const mapManifest = strictSection({
+export const pluginManifestSchema = strictSection({
   ...manifest,
   commands: z.record(commandName(), strictSection(command)),
 });
@@ -161,8 +161,8 @@ const listManifest = strictSection({
   commands: z.array(strictSection({ name: commandName(), ...command })),
 });
 
-type ManifestContent = z.output<typeof mapManifest> | z.output<typeof listManifest>;
-type ParsedCommand = z.output<typeof mapManifest>['commands'][string];
+type ManifestContent = z.output<typeof pluginManifestSchema> | z.output<typeof listManifest>;
+type ParsedCommand = z.output<typeof pluginManifestSchema>['commands'][string];
 
 function isListForm(value: unknown): boolean {
   return isObject(value) && Array.isArray(value['commands']);
