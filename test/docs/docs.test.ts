@@ -1,6 +1,6 @@
 /** The commands of the first pages work for a newcomer, in an empty home. */
 import { execFile } from 'node:child_process';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { makeDirectory } from '../support/directory.ts';
@@ -66,23 +66,4 @@ test('examples/inbox', async () => {
   const used = await type(home, chosen + use.replaceAll('<run>', `$(${latest})`));
   expect(used).toMatch(/incoming +succeeded/);
   expect(used).toContain('small.txt: 1 ');
-});
-
-test('docs/plugins', async () => {
-  const home = await makeDirectory();
-  const config = join(home, '.config/ductile');
-  const plugin = join(home, 'plugins/greet');
-  await mkdir(config, { recursive: true, mode: 0o700 });
-  await mkdir(plugin, { recursive: true });
-  const settings = 'plugins: { greet: { config: { greeting: Hello } } }\n';
-  await writeFile(join(config, 'config.yaml'), `plugin_roots: [${home}/plugins]\n${settings}`);
-  const [manifest = ''] = await blocksOf('docs/plugins/README.md', 'yaml');
-  const [program = ''] = await blocksOf('docs/plugins/README.md', 'python');
-  await writeFile(join(plugin, 'manifest.yaml'), manifest);
-  await writeFile(join(plugin, 'run.py'), program);
-  const [, byHand = ''] = await blocksOf('docs/plugins/README.md', 'sh');
-  expect(byHand).toContain('chmod +x plugins/greet/run.py');
-  const printed = await type(home, byHand.replace('plugins/greet', plugin));
-  expect(printed).toMatch(/status +succeeded/);
-  expect(printed).toContain('Hello, Ann');
 });
