@@ -1,15 +1,17 @@
 /**
- * Writes the reference pages that are generated from the code. `--check` writes nothing and fails if a
- * page is out of date.
+ * Writes the reference pages and the charts that are generated. `--check` writes nothing and fails if a
+ * file is out of date.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { catalogue } from '../src/base/error-catalogue.ts';
 import { renderOnCall } from '../src/cli/skills.ts';
+import { renderCharts } from './charts.ts';
 import { renderCli } from './reference/cli.ts';
 import { renderConfig } from './reference/config.ts';
 import { renderFindings } from './reference/findings.ts';
 import { renderHttp } from './reference/http.ts';
+import { renderLimits } from './reference/limits.ts';
 import { renderOperations } from './reference/operations.ts';
 import { renderTables } from './reference/tables.ts';
 
@@ -25,12 +27,14 @@ if (import.meta.main) process.exitCode = await run(process.argv.includes('--chec
 
 export function renderPages(): Page[] {
   return [
+    ...renderCharts(),
     { path: 'docs/operate/on-call.md', text: renderOnCall() },
     { path: 'docs/reference/cli.md', text: renderCli() },
     { path: 'docs/reference/config.md', text: renderConfig() },
     { path: 'docs/reference/errors.md', text: renderErrors() },
     { path: 'docs/reference/findings.md', text: renderFindings() },
     { path: 'docs/reference/http.md', text: renderHttp() },
+    { path: 'docs/reference/limits.md', text: renderLimits() },
     { path: 'docs/reference/operations.md', text: renderOperations() },
     { path: 'docs/reference/tables.md', text: renderTables() },
   ];

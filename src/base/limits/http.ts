@@ -4,16 +4,19 @@ import { KIB, MIB, MINUTE, SECOND } from '../quantity.ts';
 export const httpLimits = {
   /** Rows of one page of a list. */
   pageRowsMax: 1000,
+  /** The cursor of a page. */
   cursorCharsMax: 1000,
-  /** Requests that may wait for the end of their job at the same time. */
+  /** Requests that may wait for the end of their job at the same time. Setting: `api.max_concurrent_sync`. */
   concurrentSyncMax: 10,
   /** A bearer token. */
   tokenCharsMax: 1024,
   /** Tokens shorter than this could be guessed, so an address that failed too often can't try them. */
   tokenGuessableChars: 16,
-  /** Wrong tokens of one address in this window, and the number of addresses that are tracked. */
+  /** Wrong tokens of one address in the window. */
   wrongTokensMax: 100,
+  /** The window in which the wrong tokens of one address are counted. */
   wrongTokensMs: 1 * MINUTE,
+  /** The addresses whose wrong tokens are counted. */
   wrongTokenAddressesMax: 10_000,
   /** How long a server may take to accept a connection of the command line. */
   connectMs: 10 * SECOND,
@@ -21,15 +24,19 @@ export const httpLimits = {
   completionMs: 1 * SECOND,
   /** The body of one HTTP request. A payload of the largest size fits in. */
   requestBytesMax: 2 * MIB,
-  /** The memory for incomplete request bodies, and the size of bodies that are too small to count. */
+  /** The memory for incomplete request bodies. */
   bodiesBytesMax: 64 * MIB,
+  /** The size of a request body that is too small to count. */
   bodySmallBytes: 64 * KIB,
-  /** The request line and all headers of one request, and how many headers. */
+  /** The request line and all headers of one request. */
   httpHeaderBytesMax: 16 * KIB,
+  /** The headers of one request. */
   httpHeadersMax: 100,
+  /** The URL of one request. */
   httpUrlCharsMax: 8 * KIB,
-  /** How long a client may take to send its headers, and its whole request. */
+  /** How long a client may take to send its headers. */
   httpHeadersMs: 10 * SECOND,
+  /** How long a client may take to send its whole request. */
   httpRequestMs: 30 * SECOND,
   /** How long a connection may be idle between requests. */
   httpKeepAliveMs: 65 * SECOND,
@@ -37,16 +44,23 @@ export const httpLimits = {
   httpStallMs: 60 * SECOND,
   /** How often slow clients are checked. */
   httpCheckMs: 1 * SECOND,
+  /** The open connections of one listener. */
   httpConnectionsMax: 2048,
+  /** The requests on one connection. */
   httpRequestsPerConnectionMax: 100_000,
   /** Entries of one list in a request. */
   inputListMax: 1000,
+  /** The `X-Request-Id` of a request. */
   requestIdCharsMax: 128,
+  /** The `Idempotency-Key` of a request. */
   idempotencyKeyCharsMax: 255,
-  /** Open event streams: in total, of all tenants together, of one tenant, of one token. */
+  /** The open event streams. */
   eventStreamsMax: 256,
+  /** The open event streams of all tenants together. */
   eventStreamsOfTenantsMax: 192,
+  /** The open event streams of one tenant. */
   eventStreamsPerTenantMax: 64,
+  /** The open event streams of one token. */
   eventStreamsPerTokenMax: 32,
   /** How often a stream of summaries sends one. */
   eventSummaryMs: 1 * SECOND,
@@ -56,20 +70,23 @@ export const httpLimits = {
   eventPollMs: 1 * SECOND,
   /** How soon it looks again while the next event is being committed. */
   eventPendingPollMs: 50,
-  /** Rows of each kind that one read returns, and their bytes. It returns at least one row of any size. */
+  /** Rows of each kind that one read of a stream returns. */
   eventPageRows: 200,
+  /** The size of one read of a stream. It returns at least one row of any size. */
   eventPageBytes: 1 * MIB,
   /** Reads of all streams at the same time. */
   eventReadsMax: 2,
   /** Figures over at most this many rows are read for each caller. Larger ones are shared. */
   figureRowsMax: 10_000,
-  /** How long shared figures are used: this time, or a multiple of the time that reading them took. */
+  /** How long shared figures are used. */
   figureMs: 1 * SECOND,
+  /** How long shared figures are used, as a multiple of the time that reading them took. */
   figureRestFactor: 20,
   /** How old figures may become while newer ones are read. */
   figureStaleMs: 30 * SECOND,
-  /** How often figures for monitors are read, and for how long after a monitor has asked. */
+  /** How often figures for monitors are read. */
   figureEveryMs: 2 * SECOND,
+  /** How long figures for monitors are read after a monitor has asked. */
   figureWatchedMs: 60 * SECOND,
   /** Windows of time whose figures are kept. */
   figureWindowsMax: 16,
@@ -79,18 +96,21 @@ export const httpLimits = {
   httpCloseMs: 1 * SECOND,
   /** How long a health check waits for the database before it answers without it. */
   healthMs: 2 * SECOND,
-  /** How long a caller may wait for the end of the job that it started, by default. */
+  /** How long a caller may wait for the end of the job that it started. Setting: `api.max_sync_timeout`. */
   jobWaitMs: 5 * MINUTE,
-  /** Bytes of a result that `--json` prints, or that a tool returns, unless the caller asks for more. */
+  /** Bytes of a result that `--json` prints, or that a tool returns. Setting: `--full`, or `budget` of a tool. */
   resultBytes: 8 * KIB,
-  /** Bytes of a tool's result: the smallest and the largest `budget` that a caller may ask for. */
+  /** The smallest `budget` of a tool’s result. */
   toolAnswerCharsMin: 1000,
+  /** The largest `budget` of a tool’s result. */
   toolAnswerCharsMax: 400_000,
-  /** The size of stored results that callers can page through: those of one caller, and all. */
+  /** The size of stored results that one caller can page through. */
   toolKeptCharsPerCaller: 16 * MIB,
+  /** The size of all stored results that callers can page through. */
   toolKeptCharsMax: 64 * MIB,
-  /** The longest tool name that every client accepts, and the part of a plugin's description in a tool's. */
+  /** The longest tool name that every client accepts. */
   toolNameCharsMax: 64,
+  /** The part of a plugin’s description that is in the description of its tool. */
   toolDescriptionCharsMax: 400,
   /** How long a tool that runs a command waits for its end; clients give up after a minute. */
   toolWaitMs: 30 * SECOND,

@@ -4,32 +4,41 @@ import { KIB, MIB, MINUTE, SECOND } from '../quantity.ts';
 export const pipelineLimits = {
   /** All outputs of a block that is the last step, so that no step gets them as its payload. */
   runOutputBytesMax: 16 * MIB,
-  /** The steps that a test of a pipeline simulates, and the characters of the payloads that it shows. */
+  /** The steps that a test of a pipeline simulates. */
   simulationStepsMax: 1000,
+  /** The characters of the payloads that a test of a pipeline shows. */
   simulationCharsMax: 4 * MIB,
-  /** The branches that one process advances at once, and its retry delay without a database. */
+  /** The branches that one process advances at once. */
   advancedAtOnceMax: 8,
+  /** The delay before branches are advanced again without a database. */
   advanceRetryMs: 1 * SECOND,
   /** The cached payloads from before a block, which the jobs of its branches need. */
   basePayloadsMax: 32,
   /** The depth to which a chain of jobs is followed in both directions. */
   treeDepthMax: 100,
-  /** A step's name in a request, and the reason of an approval or a rejection. */
+  /** A step’s name in a request. */
   stepNameCharsMax: 1000,
+  /** The reason of an approval or a rejection. */
   decisionReasonCharsMax: 1000,
   /** The rows that one statement copies or changes. The process yields between statements. */
   runRowsAtOnce: 500,
-  /** The number of pipelines, the steps of one with all calls inlined, and the depth of its lists. */
+  /** The pipelines of one configuration. */
   pipelinesMax: 1000,
+  /** The steps of one pipeline with all calls inlined. */
   pipelineNodesMax: 2000,
+  /** The depth of a pipeline’s nested lists. */
   pipelineDepthMax: 32,
-  /** A condition: its parts, their depth, and the length and time of an expression. */
+  /** The parts of a condition. */
   conditionPartsMax: 100,
+  /** The nesting of a condition. */
   conditionDepthMax: 16,
+  /** The length of an expression. */
   expressionCharsMax: 4 * KIB,
+  /** The time of one evaluation of an expression. */
   expressionMs: 100,
-  /** The branches of one block: the default of a pipeline's limit, and the highest limit. */
+  /** The branches of one block by default. Setting: `pipelines[].max_fanout`. */
   fanoutDefault: 10_000,
+  /** The highest value of `max_fanout`. */
   fanoutMax: 1_000_000,
   /** The branches that a block starts in the transaction that opens it. An advancer starts more. */
   inlineFanoutMax: 100,
@@ -44,8 +53,9 @@ export const pipelineLimits = {
   branchPayloadBytesMax: 4 * KIB,
   /** The time after which other processes can claim a claimed branch that was not advanced. */
   branchLeaseMs: 5 * MINUTE,
-  /** The tries to advance a branch, and the first delay between them. */
+  /** The attempts to advance a branch before it halts. */
   advancementAttemptsMax: 5,
+  /** The first delay between two attempts to advance a branch. */
   advancementBackoffMs: 1 * SECOND,
   /** The halted branches that the signal of a halted run names. */
   haltedBranchesMax: 100,
@@ -53,7 +63,7 @@ export const pipelineLimits = {
   signalSearchMax: 200,
   /** The delay before a new wait searches a second time. It is longer than the commit of a signal. */
   signalSearchAgainMs: 2 * SECOND,
-  /** The default time that a synchronous caller waits for a pipeline. */
+  /** The time that a synchronous caller waits for a pipeline. Setting: `pipelines[].timeout`. */
   pipelineTimeoutMs: 30 * SECOND,
   /** The earlier jobs of a revived step that are followed to find the event that caused it. */
   revivalsFollowedMax: 50,

@@ -18,28 +18,37 @@ export const pluginLimits = {
   killGraceMs: 5 * SECOND,
   /** From a plugin's exit until its open output is closed. */
   drainMs: 500,
-  /** How long a prewarmed process waits for its request, the delay before it is replaced, and their number. */
+  /** How long a prewarmed process waits for its request. */
   prewarmAgeMs: 10 * MINUTE,
+  /** The delay before a prewarmed process is replaced. */
   prewarmRefillMs: 20,
+  /** The prewarmed processes of one service process, and the highest value of `plugins.<name>.prewarm`. */
   prewarmProcessesMax: 32,
   /** After two synchronous requests within this time, another one is expected soon. */
   standbyMs: 1 * MINUTE,
-  /** The backoff after a prewarmed process died before its request; doubled for each further one. */
+  /** The first backoff after a prewarmed process died before its request; it doubles. */
   prewarmBackoffMs: 1 * SECOND,
+  /** The longest backoff after a prewarmed process died before its request. */
   prewarmBackoffMsMax: 5 * MINUTE,
   /** How long the spawner may take to start, and to stop when asked. */
   spawnerTimeoutMs: 10 * SECOND,
-  /** The backoff between two attempts to start the spawner; doubled for each further one. */
+  /** The first backoff between two attempts to start the spawner; it doubles. */
   spawnerRestartMs: 100,
+  /** The longest backoff between two attempts to start the spawner. */
   spawnerRestartMsMax: 5 * SECOND,
+  /** The timeout of one attempt, by command. Setting: `plugins.<name>.timeouts`. */
   timeoutMs: { poll: 60 * SECOND, handle: 120 * SECOND, health: 10 * SECOND, init: 30 * SECOND },
+  /** The timeout of one attempt of all other commands. Setting: `plugins.<name>.timeouts`. */
   timeoutDefaultMs: 60 * SECOND,
   /** The smallest memory limit. Every interpreter uses more before it has read its program. */
   pluginMemoryBytesMin: 4 * MIB,
+  /** The highest value of `limits.processes`. */
   pluginProcessesMax: 4096,
   /** The shortest credential. A shorter one would be masked in unrelated output of plugins. */
   credentialCharsMin: 4,
+  /** The value of a credential. */
   credentialBytesMax: 64 * KIB,
+  /** The name of a credential’s provider. */
   credentialProviderCharsMax: 100,
   /** The size of the private /tmp of a confined process, which is memory. */
   isolatedTmpBytesMax: 256 * MIB,
@@ -48,39 +57,61 @@ export const pluginLimits = {
   /** Cached profiles of confined processes. */
   isolationProfilesMax: 1000,
   /** User ids of confined processes if the service may choose them. */
-  isolatedUsers: { first: 0x4000_0000, count: 0x1000_0000 },
+  isolatedUsers: {
+    /** The first user id of confined processes if the service may choose them. */
+    first: 0x4000_0000,
+    /** How many user ids confined processes can have. */
+    count: 0x1000_0000,
+  },
   /** The same in a container that maps 16 bits of ids. */
-  isolatedUsersInContainer: { first: 20_000, count: 40_000 },
+  isolatedUsersInContainer: {
+    /** The first user id in a container that maps 16 bits of ids. */
+    first: 20_000,
+    /** How many user ids confined processes can have in such a container. */
+    count: 40_000,
+  },
   /** Size of a configuration file or plugin manifest. */
   configBytesMax: 512 * KIB,
   /** Number of files in one configuration. */
   configFilesMax: 256,
-  /** Values in one such file, with its aliases expanded, and the number of aliases. */
+  /** Values in one configuration file, with its aliases expanded. */
   configValuesMax: 100_000,
+  /** Aliases in one configuration file. */
   configAliasesMax: 1000,
-  /** A backup of the configuration: the number of files, the total size and the size of one file. */
+  /** The files in a backup of the configuration. */
   archiveEntriesMax: 2048,
+  /** The total size of a backup of the configuration. */
   archiveBytesMax: 50 * MIB,
+  /** The size of one file in a backup of the configuration. */
   archiveFileBytesMax: 10 * MIB,
   /** Problems of one file that are listed. */
   problemsMax: 100,
+  /** The manifest of a plugin. */
   manifestBytesMax: 256 * KIB,
   /** Configuration snapshots whose secrets one transaction masks. */
   snapshotsMaskedAtOnce: 100,
-  /** Packages in one root; the files of a package, their size and depth; the size of its configuration. */
+  /** Packages in one root. */
   packagesMax: 1000,
+  /** The files of a package. */
   packageFilesMax: 100,
+  /** The size of one file of a package. */
   packageFileBytesMax: 256 * KIB,
+  /** The depth of the folders of a package. */
   packageDepthMax: 4,
+  /** The configuration of an installation. */
   packageConfigBytesMax: 64 * KIB,
-  /** The schema of a command's payload, and how long validating and compiling may take. */
+  /** The schema of a command’s payload. */
   inputSchemaCharsMax: 64 * KIB,
+  /** How long validating a payload may take. */
   inputCheckMs: 200,
+  /** How long compiling the schema of a payload may take. */
   inputCompileMs: 2000,
-  /** How deep a plugin root is searched for manifests, and in how many directories. */
+  /** How deep a plugin root is searched for manifests. */
   rootDepthMax: 8,
+  /** The directories of a plugin root that are searched for manifests. */
   rootDirectoriesMax: 10_000,
-  /** Changed values that a plan and the configuration history list. Further ones are counted. */
+  /** Changed values that a plan lists. Further ones are counted. */
   planChangesMax: 50,
+  /** Changed values that the configuration history lists. Further ones are counted. */
   snapshotChangesMax: 20,
 } as const;
