@@ -28,7 +28,7 @@ if (import.meta.main) process.exitCode = await run(process.argv.includes('--chec
 export function renderPages(): Page[] {
   return [
     ...renderCharts(),
-    { path: 'docs/operate/on-call.md', text: renderOnCall() },
+    { path: 'docs/operate/on-call.md', text: prepareOnCall(renderOnCall()) },
     { path: 'docs/reference/cli.md', text: renderCli() },
     { path: 'docs/reference/config.md', text: renderConfig() },
     { path: 'docs/reference/errors.md', text: renderErrors() },
@@ -62,6 +62,11 @@ async function run(isCheck: boolean): Promise<number> {
     console.log(`wrote ${path}`);
   }
   return isCheck && drifted.length > 0 ? 1 : 0;
+}
+
+/** Adds what the test of the pages needs before it can run the commands. */
+function prepareOnCall(text: string): string {
+  return text.replace('```sh\n', '<!-- hidden: sh\nductile init --yes >/dev/null\n-->\n\n```sh\n');
 }
 
 function renderErrors(): string {
