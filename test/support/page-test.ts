@@ -1,5 +1,5 @@
 /** Runs a documentation page from top to bottom and compares what it shows. */
-import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { openPageSession, type PageSession } from './page-session.ts';
@@ -11,14 +11,27 @@ const root = resolve(import.meta.dirname, '../..');
 /** With this variable, outputs that differ are written into the page instead of failing the test. */
 const WRITING = 'DUCTILE_WRITE_OUTPUTS';
 
+/** Programs of other makers that pages use. A page is skipped if this machine lacks one of its programs. */
+const tools = ['curl', 'git', 'jq', 'openssl', 'python3', 'sqlite3'] as const;
+
 /** Defines one test for each page below a folder that has commands. */
 export function testPages(pattern: string): void {
-  const pages = globSync(pattern, { cwd: root }).toSorted();
-  const runnable = pages.filter((page) => {
+  for (const page of globSync(pattern, { cwd: root }).toSorted()) {
     const steps = parseSteps(readFileSync(join(root, page), 'utf8'));
-    return steps.some(({ kind }) => kind !== 'file');
-  });
-  test.each(runnable)('%s does what it shows', runPage);
+    if (steps.every(({ kind }) => kind === 'file')) continue;
+    const missing = tools.filter((tool) => !isInstalled(tool) && isUsed(tool, steps));
+    const needs = missing.length === 0 ? '' : ` (needs ${missing.join(' and ')})`;
+    test.skipIf(needs !== '')(`${page} does what it shows${needs}`, () => runPage(page));
+  }
+}
+
+function isUsed(tool: string, steps: readonly PageStep[]): boolean {
+  return steps.some((step) => new RegExp(`\\b${tool}\\b`).test(JSON.stringify(step)));
+}
+
+function isInstalled(tool: string): boolean {
+  const folders = (process.env['PATH'] ?? '').split(':');
+  return folders.some((folder) => existsSync(join(folder, tool)));
 }
 
 async function runPage(page: string): Promise<void> {
