@@ -63,7 +63,7 @@ test('a block is skipped only with a reason', () => {
   expect(() => parseSteps(`<!-- skip -->${block}`)).toThrow('say why');
 });
 
-test('blocks in other languages are no steps', () => {
+test('blocks in other languages are not steps', () => {
   expect(parseSteps('```yaml\nplugins: {}\n```\n\n```mermaid\nflowchart\n```\n')).toEqual([]);
 });
 

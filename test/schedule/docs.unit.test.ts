@@ -27,16 +27,19 @@ test('the page has examples', () => {
   expect(examples.length).toBeGreaterThan(8);
 });
 
-test.each(examples)('the preview from $from to $to is right', async ({ entries, from, to, shown }) => {
-  const schedules = entries.map((entry) => ({ timed: timed(entry) }));
-  const { rows } = await previewSchedules(schedules, at(from), at(to), makeYield());
-  const lines = rows.map(({ atMs, fires, count, reason }) =>
-    [new Date(atMs).toISOString(), count, fires, reason ?? '-'].join(' '),
-  );
-  // A line has the columns AT, TIMES, PLUGIN, SCHEDULE, COMMAND, FIRES and REASON.
-  const expected = shown.map((line) => {
-    const [time, times, , , , fires, reason] = line.split(/ {2,}/);
-    return [time, times, fires, reason].join(' ');
-  });
-  expect(lines).toEqual(expected);
-});
+test.each(examples)(
+  'the preview from $from to $to is right',
+  async ({ entries, from, to, shown }) => {
+    const schedules = entries.map((entry) => ({ timed: timed(entry) }));
+    const { rows } = await previewSchedules(schedules, at(from), at(to), makeYield());
+    const lines = rows.map(({ atMs, fires, count, reason }) =>
+      [new Date(atMs).toISOString(), count, fires, reason ?? '-'].join(' '),
+    );
+    // A line has the columns AT, TIMES, PLUGIN, SCHEDULE, COMMAND, FIRES and REASON.
+    const expected = shown.map((line) => {
+      const [time, times, , , , fires, reason] = line.split(/ {2,}/);
+      return [time, times, fires, reason].join(' ');
+    });
+    expect(lines).toEqual(expected);
+  },
+);

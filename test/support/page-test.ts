@@ -3,7 +3,7 @@ import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { openPageSession, type PageSession } from './page-session.ts';
-import { parseSteps, type PageStep } from './page-steps.ts';
+import { parseSteps, type ConsoleEntry, type PageStep } from './page-steps.ts';
 import { isShown } from './shown-output.ts';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -59,28 +59,27 @@ async function runPage(page: string): Promise<void> {
 
 /** Returns outputs that have to be replaced in the page, which is none unless it is being written. */
 async function takeStep(session: PageSession, step: PageStep): Promise<[string, string][]> {
-  switch (step.kind) {
-    case 'commands':
-      await session.run(step.text);
-      return [];
-    case 'service':
-      await session.start(step.text);
-      return [];
-    case 'file':
-      await session.write(step.path, step.text, step.appends);
-      return [];
-    case 'console': {
-      const changes: [string, string][] = [];
-      for (const { command, output } of step.entries) {
-        const printed = await session.show(command);
-        if (isShown(output, printed, Date.now())) continue;
-        const isElided = /^…$/m.test(output);
-        if (process.env[WRITING] === undefined || isElided)
-          expect(`$ ${command}\n${printed}`).toBe(`$ ${command}\n${output}`);
-        const before = `$ ${command}\n`;
-        changes.push([before + output, `${before}${printed.trimEnd()}\n`.trimEnd() + '\n']);
-      }
-      return changes;
+  if (step.kind === 'console') return compareOutputs(session, step.entries);
+  if (step.kind === 'commands') await session.run(step.text);
+  else if (step.kind === 'service') await session.start(step.text);
+  else await session.write(step.path, step.text, step.appends);
+  return [];
+}
+
+async function compareOutputs(
+  session: PageSession,
+  entries: readonly ConsoleEntry[],
+): Promise<[string, string][]> {
+  const changes: [string, string][] = [];
+  for (const { command, output } of entries) {
+    const printed = await session.show(command);
+    if (isShown(output, printed, Date.now())) continue;
+    const before = `$ ${command}\n`;
+    const isElided = /^…$/m.test(output);
+    if (process.env[WRITING] === undefined || isElided) {
+      expect(before + printed).toBe(before + output);
     }
+    changes.push([before + output, `${(before + printed).trimEnd()}\n`]);
   }
+  return changes;
 }

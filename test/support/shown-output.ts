@@ -65,7 +65,7 @@ function toPattern(shown: string): string {
     // Rows below a heading with milliseconds or process ids hold plain numbers that differ.
     if (/^[#A-Z].* (?:MS|PID)\b/.test(line)) measures = true;
     if (line === '') measures = false;
-    return line === '…' ? '[^]*?' : `${lineToPattern(line, measures)}`;
+    return line === '…' ? '[^]*?' : lineToPattern(line, measures);
   });
   return parts.join('\n').replaceAll('[^]*?\n', '(?:[^]*?\n)??').replaceAll('\n[^]*?', '[^]*?');
 }

@@ -26,8 +26,10 @@ export function formatRecording(title: string, lines: readonly RecordedLine[]): 
     const y = TITLE_HEIGHT + MARGIN + (index + 0.75) * LINE_HEIGHT;
     return `<text class="${kind} l${index}" x="${MARGIN}" y="${y}">${escape(clip(text))}</text>`;
   });
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" role="img" aria-label="${escape(title)}">
-<title>${escape(title)}</title>
+  const name = escape(title);
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}"
+  role="img" aria-label="${name}">
+<title>${name}</title>
 <style>
 text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; white-space: pre; }
 .command { fill: #e6edf3; font-weight: 600; }
@@ -38,7 +40,9 @@ ${lines.map(({ at }, index) => animate(index, at / duration, duration)).join('\n
 }
 </style>
 <rect width="${width}" height="${height}" rx="8" fill="#0d1117"/>
-<circle cx="20" cy="18" r="5" fill="#f85149"/><circle cx="38" cy="18" r="5" fill="#d29922"/><circle cx="56" cy="18" r="5" fill="#3fb950"/>
+<circle cx="20" cy="18" r="5" fill="#f85149"/>
+<circle cx="38" cy="18" r="5" fill="#d29922"/>
+<circle cx="56" cy="18" r="5" fill="#3fb950"/>
 ${shown.join('\n')}
 </svg>
 `;
@@ -52,8 +56,7 @@ function animate(index: number, from: number, duration: number): string {
 
 /** Cuts a line at the edge of the terminal and marks the cut. */
 function clip(line: string): string {
-  const characters = [...line];
-  return characters.length <= COLUMNS ? line : `${characters.slice(0, COLUMNS - 1).join('')}…`;
+  return line.length <= COLUMNS ? line : `${line.slice(0, COLUMNS - 1)}…`;
 }
 
 function escape(text: string): string {
