@@ -107,7 +107,7 @@ function checkRequest({ directory, command, payload }: TestPluginRequest): void 
   if (!existsSync(join(directory, MANIFEST_FILE))) {
     throw new DuctileError('PLUGIN_NOT_FOUND', `there is no ${MANIFEST_FILE} in ${directory}`, {
       place: directory,
-      hint: 'Use the directory of a plugin, or create one with `ductile plugin new`.',
+      hint: 'Use the directory of a plugin, or create one with `ductile plugin create`.',
     });
   }
   if (payload === undefined || command !== undefined) return;

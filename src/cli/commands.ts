@@ -12,11 +12,19 @@ import type { FieldSchema } from '../operation/request.ts';
 import { describeResult, type ResultShape, describeInput } from '../operation/schema.ts';
 
 /** Description of an operation for the command line, as plain data. */
-export interface CommandDefinition extends Omit<CliSurface, 'exitCode'> {
-  /** The operation's name: `<noun>.<action>` */
+export interface CommandDefinition extends Omit<CliSurface, 'exitCode' | 'command' | 'variants'> {
+  /** The operation's name. Variants of a command share it. */
   readonly name: string;
+  /** The first word of the documented command. */
   readonly noun: string;
+  /** The second word of the documented command. */
   readonly action: string;
+  /** The flag of another command that selects this one, such as `active` in `config show --active`. */
+  readonly flag?: string;
+  /** The key of the text view (default: the operation's name). */
+  readonly view?: string;
+  /** Spellings that work and aren't documented. */
+  readonly olderSpellings: readonly string[];
   readonly summary: string;
   readonly effect: Effect;
   readonly fields: readonly (FieldSchema & { readonly field: string })[];
@@ -37,21 +45,21 @@ export interface CommandDefinition extends Omit<CliSurface, 'exitCode'> {
  * without the operations and their schemas.
  */
 export const commands: readonly CommandDefinition[] = operations.flatMap((operation) =>
-  isOffered(operation.cli) ? [describe(operation, operation.cli)] : [],
+  isOffered(operation.cli) ? describe(operation, operation.cli) : [],
 );
 
-function describe(operation: Operation, cli: CliSurface): CommandDefinition {
+function describe(operation: Operation, cli: CliSurface): CommandDefinition[] {
   const { name, summary, effect, needs, http, output } = operation;
-  const [noun = '', action = ''] = name.split('.');
-  const { exitCode, ...surface } = cli;
+  const ownWords = name.replace('.', ' ');
+  const { exitCode, command = ownWords, olderSpellings = [], variants = [], ...surface } = cli;
   const short = shortFormOf(name);
-  return {
+  const definition: CommandDefinition = {
     ...(short === undefined ? {} : { alias: { name: short, ...positionalsOf(cli) } }),
     ...surface,
+    ...parseCommand(command),
     name,
-    noun,
-    action,
     summary,
+    olderSpellings: [...(command === ownWords ? [] : [ownWords]), ...olderSpellings],
     effect,
     needs,
     secrets: operation.secrets ?? [],
@@ -64,6 +72,22 @@ function describe(operation: Operation, cli: CliSurface): CommandDefinition {
     result: describeResult(operation),
     isJudged: exitCode !== undefined,
   };
+  const { alias: _, ...shared } = definition;
+  return [
+    definition,
+    ...variants.map(({ command: words, ...own }) => ({
+      ...shared,
+      olderSpellings: [],
+      ...parseCommand(words),
+      ...own,
+      view: words.replace(' ', '.'),
+    })),
+  ];
+}
+
+function parseCommand(command: string): Pick<CommandDefinition, 'noun' | 'action' | 'flag'> {
+  const [noun = '', action = '', flag] = command.split(' ');
+  return { noun, action, ...compact({ flag: flag?.slice('--'.length) }) };
 }
 
 /** Short forms of the most common commands, besides those that operations define. */

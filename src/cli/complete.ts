@@ -7,6 +7,8 @@ import { commands, type CommandDefinition } from './commands.ts';
 import { FILES } from './completion.ts';
 import type { CliHost, CliIo, CommonFlags, CliSession } from './host.ts';
 import { showCell } from './print.ts';
+import { listProgramCommands } from './help.ts';
+import { rewriteOlderSpelling } from './original-commands.ts';
 import { makeProgram } from './program.ts';
 import { rowsOf } from './view-parts.ts';
 
@@ -44,9 +46,10 @@ interface Candidate {
 }
 
 async function complete(session: CliSession, words: readonly string[]): Promise<Candidate[]> {
-  const program = makeProgram(session, words);
-  const { command, awaited, positionals, options } = read(program, words.slice(0, -1));
   const current = words.at(-1) ?? '';
+  const before = rewriteOlderSpelling(words.slice(0, -1));
+  const program = makeProgram(session, [...before, current]);
+  const { command, awaited, positionals, options } = read(program, before);
   const definition = definitionOf(command);
   if (awaited !== undefined) {
     return valuesOf(session, options, definition, awaited.name().replaceAll('-', '_'), awaited);
@@ -55,6 +58,12 @@ async function complete(session: CliSession, words: readonly string[]): Promise<
   const actions = command.commands.filter((inner) => !isHidden(inner));
   if (actions.length > 0) {
     if (positionals > 0) return [];
+    if (command === program) {
+      return listProgramCommands(program).map(({ name, description }) => ({
+        value: name,
+        description,
+      }));
+    }
     return actions.map((inner) => ({ value: inner.name(), description: inner.description() }));
   }
   const argument = command.registeredArguments[positionals];
@@ -125,7 +134,7 @@ function definitionOf(command: Command): CommandDefinition | undefined {
   const action = command.name();
   return commands.find(
     (definition) =>
-      (definition.noun === noun && definition.action === action) ||
+      (definition.flag === undefined && definition.noun === noun && definition.action === action) ||
       definition.alias?.name === action,
   );
 }

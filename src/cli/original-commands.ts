@@ -4,6 +4,8 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { compact, isObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { callOperation } from './call-operation.ts';
+import { commands } from './commands.ts';
+import { nameWords } from './help.ts';
 import type { CommonFlags, CliSession } from './host.ts';
 
 /** Parsed command line. */
@@ -249,6 +251,21 @@ export async function rewriteArguments(
   if (alias !== undefined) notes.unshift(`\`${alias.from}\` is \`${alias.to}\``);
   if (notes.length > 0) session.io.stderr.write(`note: in Ductile, ${notes.join(', ')}\n`);
   return alias === undefined ? renamed : rewriteCommand(renamed, alias, session);
+}
+
+/**
+ * Rewrites a command line with an older spelling to the documented command. Nothing is printed about
+ * it, because scripts read the output.
+ */
+export function rewriteOlderSpelling(argv: readonly string[]): readonly string[] {
+  const { words } = parseArguments(argv);
+  for (const definition of commands) {
+    const { olderSpellings } = definition;
+    const spelling = olderSpellings.find((one) => startsWith(words, one.split(' ')));
+    if (spelling === undefined) continue;
+    return [...nameWords(definition), ...withoutWords(argv, spelling.split(' '))];
+  }
+  return argv;
 }
 
 async function rewriteCommand(

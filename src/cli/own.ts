@@ -222,7 +222,7 @@ function addUi(program: Command, session: CliSession): void {
 function addWatch(program: Command, session: CliSession): void {
   program
     .command('watch')
-    .description('Watch running, waiting and failing work live in the terminal, and act on it.')
+    .description('Watch work live in the terminal, and act on it.')
     .option('--once', 'print it once and exit; --json does the same')
     .addHelpText(
       'after',

@@ -50,6 +50,11 @@ export class Printer {
     this.#hasColors = hasColors;
   }
 
+  /** True if a person reads the text at a terminal. */
+  get isTerminal(): boolean {
+    return this.#io.isTTY;
+  }
+
   line(text = ''): void {
     this.#io.stdout.write(`${text}\n`);
   }

@@ -1,4 +1,4 @@
-import { Command, CommanderError, Option } from 'commander';
+import { Command, CommanderError, Help, Option } from 'commander';
 import { toDuctileError, DuctileError } from '../base/errors.ts';
 import { callOperation, type OperationInput } from './call-operation.ts';
 import { callAndWait, EXIT_INTERRUPTED } from './await-end.ts';
@@ -6,11 +6,11 @@ import { commands, type CommandDefinition } from './commands.ts';
 import { addFlags } from './flags.ts';
 import { followPages, withProgress, readInterval, watchCommand } from './watch.ts';
 import type { CliHost, CliIo, CommonFlags, CliSession } from './host.ts';
-import { describeNoun } from './nouns.ts';
+import { addPartsHelp, describeNoun, groupActions, renderProgramHelp } from './help.ts';
 import { addOwnCommands } from './own.ts';
 import { printError, showCell } from './print.ts';
 import { repeatTarget, repeatTargetInError } from './repeat-target.ts';
-import { rewriteArguments } from './original-commands.ts';
+import { rewriteArguments, rewriteOlderSpelling } from './original-commands.ts';
 import { findExitCode, showResult } from './show.ts';
 import { checkFields, showJson } from './print-json.ts';
 import { version } from './version.ts';
@@ -29,7 +29,7 @@ export async function runProgram(
   const session: CliSession = { host, io, argv, exitCode: 0 };
   let [rewritten, program]: [readonly string[], Command | undefined] = [argv, undefined];
   try {
-    rewritten = await rewriteArguments(argv, session);
+    rewritten = rewriteOlderSpelling(await rewriteArguments(argv, session));
     program = makeProgram(session, rewritten);
     await program.parseAsync(rewritten, { from: 'user' });
     return session.exitCode;
@@ -48,7 +48,7 @@ export async function runProgram(
 export function makeProgram(session: CliSession, words: readonly string[]): Command {
   const { stdout, stderr } = session.io;
   const given = new Set(words);
-  const program = new Command('ductile')
+  const program: Command = new Command('ductile')
     .description('Self-hosted automation that survives crashes.')
     .version(version, '-V, --version')
     .option('--config <path>', 'directory or file of the configuration')
@@ -62,28 +62,31 @@ export function makeProgram(session: CliSession, words: readonly string[]): Comm
     .option('--fields <names>', 'show only these fields or columns, such as id,status')
     .option('-v, --verbose', 'show more details')
     .option('--no-color', 'disable colors (also NO_COLOR)')
-    .configureHelp({ showGlobalOptions: true })
+    .configureHelp({
+      showGlobalOptions: true,
+      formatHelp: (command, helper) =>
+        command === program
+          ? renderProgramHelp(program, helper)
+          : Help.prototype.formatHelp.call(helper, command, helper),
+    })
     .exitOverride()
     .configureOutput({
       writeOut: (text) => stdout.write(text),
       writeErr: (text) => stderr.write(text),
       outputError: () => undefined,
     });
-  program.addHelpText('after', () => `\n${shortForms()}`);
   const parents = new Map<string, Command>();
   for (const noun of new Set(['system', ...commands.map((definition) => definition.noun)])) {
     parents.set(noun, makeNoun(program, noun));
   }
   for (const definition of commands) {
-    const { noun, action, alias, positionals, isDefault = false } = definition;
+    const { noun, action, flag, alias, positionals, isDefault = false } = definition;
+    // The flag of another command selects it.
+    if (flag !== undefined) continue;
     if (given.has(noun)) {
       const parent = parents.get(noun) ?? program;
-      const names = [action, ...(definition.also ?? [])];
-      const command = parent
-        .command(action, { isDefault })
-        .aliases(names.slice(1))
-        .description(definition.summary);
-      const isPossible = isDefault || names.some((name) => given.has(name));
+      const command = parent.command(action, { isDefault }).description(definition.summary);
+      const isPossible = isDefault || given.has(action);
       if (isPossible) addOperation(command, definition, positionals, session);
     }
     if (alias === undefined || !given.has(alias.name)) continue;
@@ -94,17 +97,8 @@ export function makeProgram(session: CliSession, words: readonly string[]): Comm
     addOperation(short, definition, alias.positionals, session);
   }
   addOwnCommands(program, parents.get('system') ?? program, session);
+  for (const [noun, parent] of parents) if (given.has(noun)) groupActions(parent);
   return program;
-}
-
-/** Lists short forms that are hidden from the list of commands. */
-function shortForms(): string {
-  const forms = commands.flatMap(({ noun, action, alias }) =>
-    alias === undefined ? [] : [[alias.name, `${noun} ${action}`] as const],
-  );
-  const width = Math.max(...forms.map(([short]) => short.length));
-  const lines = forms.map(([short, full]) => `  ${short.padEnd(width)}  ${full}`);
-  return `Short forms:\n${lines.join('\n')}`;
 }
 
 function makeNoun(program: Command, noun: string): Command {
@@ -130,14 +124,44 @@ function addOperation(
   if (definition.follow === true) {
     command.addOption(new Option('-f, --follow', 'show new entries until Ctrl-C'));
   }
+  const selectable = findSelectable(definition);
+  for (const { flag, summary } of selectable) {
+    command.option(`--${flag}`, summary.charAt(0).toLowerCase() + summary.slice(1, -1));
+  }
+  addPartsHelp(command, definition);
   command
     .description(definition.summary)
-    .addHelpText('after', examplesText(definition.examples))
+    .addHelpText('after', examplesText([definition, ...selectable].flatMap((one) => one.examples)))
     .action(async () => {
       const options = command.optsWithGlobals<CommonFlags & Record<string, unknown>>();
       const input = await readInput(command.processedArgs, options, session.io);
-      await perform(session, definition, input, options);
+      const selected = selectable.find(({ flag = '' }) => options[flag] === true);
+      refuseUnusedInput(selected, input);
+      await perform(session, selected ?? definition, input, options);
     });
+}
+
+/** Finds the commands that a flag of this one selects, such as `config show --active`. */
+function findSelectable({ noun, action, flag }: CommandDefinition): readonly CommandDefinition[] {
+  return commands.filter(
+    (one) =>
+      flag === undefined && one.flag !== undefined && one.noun === noun && one.action === action,
+  );
+}
+
+/** Refuses values for the command that a flag has replaced. */
+function refuseUnusedInput(
+  selected: CommandDefinition | undefined,
+  input: Readonly<Record<string, unknown>>,
+): void {
+  const unused = Object.keys(input).find(
+    (key) => selected !== undefined && !selected.fields.some(({ field }) => field === key),
+  );
+  if (selected?.flag === undefined || unused === undefined) return;
+  throw new DuctileError('INPUT_INVALID', `--${selected.flag} and ${unused} cannot be combined`, {
+    place: unused,
+    hint: `Leave out --${selected.flag} or ${unused}.`,
+  });
 }
 
 async function perform(
@@ -241,8 +265,8 @@ function usageError(
 function noSuchAction(code: string, argv: readonly string[]): DuctileError | undefined {
   if (!['commander.excessArguments', 'commander.unknownOption'].includes(code)) return undefined;
   const [noun = '', word = ''] = argv.slice(nounAt(argv));
-  const actions = commands.filter((definition) => definition.noun === noun);
-  const names = actions.flatMap(({ action, also = [] }) => [action, ...also]);
+  const actions = commands.filter((one) => one.noun === noun && one.flag === undefined);
+  const names = actions.map(({ action }) => action);
   if (word === '' || word.startsWith('-') || names.includes(word)) return undefined;
   // The default action may accept any word.
   const isOpen =

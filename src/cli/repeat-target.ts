@@ -71,7 +71,7 @@ function repeatInText(text: string, target: string): string {
 function addTarget(line: string, target: string): string {
   const parts = line.split(' && ').map((part) => {
     const isOwn = part.startsWith('ductile ') && !/ --(config|url)\b/.test(part);
-    const isOnFiles = /^ductile (config|init|demo|plugin (new|test))\b/.test(part);
+    const isOnFiles = /^ductile (config|init|demo|plugin (create|test))\b/.test(part);
     const isWanted = isOwn && !(isOnFiles && target.startsWith('--url'));
     return isWanted && !/^ductile (init|demo)\b/.test(part) ? `${part} ${target}` : part;
   });

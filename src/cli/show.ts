@@ -34,15 +34,16 @@ import { webhookViews } from '../webhook/view.ts';
 
 /** Prints a result as text. */
 export function showResult(
-  { name, table, result }: CommandDefinition,
+  { name, view: viewName = name, table, result }: CommandDefinition,
   output: JsonOutput,
   options: CommonFlags,
   io: OutputTarget,
 ): void {
   const printer = makePrinter(io, options);
+  const view = views[viewName];
   if (output['dry_run'] === true) showPlan(output, printer);
   else if (options.fields !== undefined) showFields(result, output, options.fields, printer);
-  else if (name in views) views[name]?.(output, printer);
+  else if (view !== undefined) view(output, printer);
   else if (table !== undefined) showTable(table, output, printer);
   else showPairs(output, printer);
 }

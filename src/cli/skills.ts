@@ -12,7 +12,7 @@ import { limits } from '../base/limits.ts';
 import { toVisibleText } from '../base/text.ts';
 import { commands, onCallFindings, type CommandDefinition } from './commands.ts';
 import { addFlags } from './flags.ts';
-import { describeNoun } from './nouns.ts';
+import { describeNoun, listParts, nameWords } from './help.ts';
 
 interface SkillsOptions extends CommonFlags {
   readonly dir: string;
@@ -73,7 +73,7 @@ async function readPlugins(
   }
 }
 
-/** Plugin as `plugin inspect` returns it. */
+/** Plugin as `plugin show` returns it. */
 interface SkillPlugin {
   readonly name: string;
   readonly description: string | null;
@@ -139,24 +139,29 @@ const effects = {
 } as const;
 
 function renderAction(definition: CommandDefinition): string {
-  const { noun, action, summary, effect, positionals = [], examples } = definition;
-  const command = new Command(action);
+  const { summary, effect, positionals = [], parts = [], examples } = definition;
+  const name = nameWords(definition).join(' ');
+  const command = new Command(name);
   addFlags(command, definition, positionals);
   const flags = command.options.map(
-    ({ flags: name, description }) => `- \`${name}\`: ${description}`,
+    ({ flags: flag, description }) => `- \`${flag}\`: ${description}`,
   );
   const takes = command.registeredArguments.map(
     (argument) => `- \`${argument.name()}\`: ${argument.description}`,
   );
-  const usage = `ductile ${noun} ${action} ${command.usage()}`;
-  return `## ${noun} ${action}
+  const usage = `ductile ${name} ${command.usage()}`;
+  return `## ${name}
 
 ${summary} ${effects[effect]}
 
     ${usage}
 ${examples.map((example) => `    ${example}\n`).join('')}
-${[...takes, ...flags].join('\n')}
+${[...takes, ...flags, ...listParts(parts).map(describePart)].join('\n')}
 `;
+}
+
+function describePart({ name, description }: { name: string; description: string }): string {
+  return `- Checks one part: \`${name}\`. ${description}`;
 }
 
 function renderPlugins(plugins: readonly SkillPlugin[]): string {
@@ -278,7 +283,7 @@ With \`--url\`, an error \`SERVER_UNREACHABLE\` means that the address does not 
 Stop, and report what you found, in these cases:
 
 - A finding asks for a decision: an approval, a rejection, or whether work that failed may be done again.
-- The command deletes something: \`system prune\`, \`tenant delete\`, \`webhook remove\`, \`credential delete\`,
+- The command deletes something: \`system prune\`, \`tenant delete\`, \`webhook delete\`, \`credential delete\`,
   \`package uninstall --purge\`, \`system restore\`.
 - The fix needs a secret. Never ask for one, and never print one. A person runs \`ductile credential set NAME\`.
 - The database is damaged (\`ledger_damaged\`), or the disk is full and pruning is not enough.

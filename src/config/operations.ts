@@ -261,7 +261,10 @@ export const viewConfig = defineOperation({
   }),
   errors: [],
   http: { method: 'GET', path: '/config/view' },
-  cli: { examples: ['ductile config view --json'] },
+  cli: {
+    command: 'config show --active',
+    examples: ['ductile config show --active', 'ductile config show --active --json'],
+  },
   run({ engine: { config } }) {
     const { file, fingerprint, files, redacted } = config;
     return Promise.resolve({

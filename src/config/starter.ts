@@ -152,7 +152,7 @@ change that cannot be undone.
 
 ## Run something
 
-- \`ductile plugin list\`, \`ductile plugin inspect <plugin>\`
+- \`ductile plugin list\`, \`ductile plugin show <plugin>\`
 - \`ductile plugin run <plugin> --payload '{"key": "value"}'\` runs it and waits for the result.
 - \`ductile system start\` runs the service in the foreground.
 
@@ -163,7 +163,7 @@ change that cannot be undone.
 - \`ductile why <id or name>\` explains why a job, run, schedule, webhook or signal ran, did not run or waits,
   and names the command that resolves it.
 - \`ductile status\`, \`ductile incident list\`
-- \`ductile job list\`, \`ductile job inspect <id>\`, \`ductile job logs --plugin <plugin>\`
+- \`ductile job list\`, \`ductile job show <id>\`, \`ductile job logs --plugin <plugin>\`
 - \`--json\` prints JSON for programs, at most 8 KB. \`cut\` lists what was left out. \`--full\` prints everything,
   \`--fields id,status\` only some fields. Errors have a stable \`code\` and a \`hint\`.
 

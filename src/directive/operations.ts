@@ -144,7 +144,11 @@ export const showDirectiveOperation = defineOperation({
   }),
   errors: ['DIRECTIVE_NOT_FOUND', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/directives/:id' },
-  cli: { positionals: ['id'], also: ['inspect'], examples: ['ductile directive show 0199a1b2-…'] },
+  cli: {
+    positionals: ['id'],
+    olderSpellings: ['directive inspect'],
+    examples: ['ductile directive show 0199a1b2-…'],
+  },
   async run({ engine: { ledger }, principal }, { id }) {
     const directive = await findDirectiveById(ledger, id);
     const signals = await ledger.signals.list({

@@ -18,6 +18,7 @@ export const controlViews: Readonly<Record<string, ResultView>> = {
   'plugin.health': showHealth,
   'jobs.cancel': showCancelled,
   'jobs.retry': showRetried,
+  'breaker.list': listBreakers,
   'system.breaker': showBreakers,
   'system.reload': showReload,
   'system.reset': showReset,
@@ -175,12 +176,32 @@ function countJobs(count: unknown): string {
 }
 
 function showBreakers(output: JsonOutput, printer: Printer): void {
-  const breakers = listOf(output['breakers']).map(rowOf);
+  showBreakerTable(output, printer);
+  showSection(printer, 'History', output['transitions'], [
+    ['WHEN', 'created_at'],
+    ['PLUGIN', 'plugin'],
+    ['COMMAND', 'command'],
+    ['FROM', 'from_state'],
+    ['TO', 'to_state'],
+    ['REASON', 'reason'],
+    ['JOB', 'job_id'],
+  ]);
+  adviseReset(output, printer);
+}
+
+function listBreakers(output: JsonOutput, printer: Printer): void {
+  showBreakerTable(output, printer);
+  adviseReset(output, printer);
+}
+
+function showBreakerTable(output: JsonOutput, printer: Printer): void {
   printer.table(
-    breakers.map((row) => ({
-      ...row,
-      failures: `${showCell(row['failure_count'])} of ${showCell(row['threshold'])}`,
-    })),
+    listOf(output['breakers'])
+      .map(rowOf)
+      .map((row) => ({
+        ...row,
+        failures: `${showCell(row['failure_count'])} of ${showCell(row['threshold'])}`,
+      })),
     {
       columns: [
         ['PLUGIN', 'plugin'],
@@ -194,19 +215,15 @@ function showBreakers(output: JsonOutput, printer: Printer): void {
       empty: 'There are no breakers yet, because no such scheduled command has run.',
     },
   );
-  showSection(printer, 'History', output['transitions'], [
-    ['WHEN', 'created_at'],
-    ['PLUGIN', 'plugin'],
-    ['COMMAND', 'command'],
-    ['FROM', 'from_state'],
-    ['TO', 'to_state'],
-    ['REASON', 'reason'],
-    ['JOB', 'job_id'],
-  ]);
-  const open = breakers.find(({ state }) => state === 'open');
+}
+
+function adviseReset(output: JsonOutput, printer: Printer): void {
+  const open = listOf(output['breakers'])
+    .map(rowOf)
+    .find(({ state }) => state === 'open');
   if (open === undefined) return;
   printer.line();
-  printer.advise(`To close it, run \`ductile system reset ${showCell(open['plugin'])}\`.`);
+  printer.advise(`To close it, run \`ductile breaker reset ${showCell(open['plugin'])}\`.`);
 }
 
 function showReset({ plugin, reset }: JsonOutput, printer: Printer): void {

@@ -44,8 +44,7 @@ const processShape = z.object({
 
 export const systemStatus = defineOperation({
   name: 'system.status',
-  summary:
-    'Show the status of the service: processes, queue, plugins and their state, the last jobs.',
+  summary: 'Show the service, its queue, its plugins and the latest jobs.',
   effect: 'read',
   scope: 'system:ro',
   input: z.strictObject({

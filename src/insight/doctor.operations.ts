@@ -5,7 +5,7 @@ import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { findingsShape, rankAllFindings, showFindings } from './findings.service.ts';
 import type { FindingGuide } from './define-finding.service.ts';
-import { findingId } from './finding.ts';
+import { doctorParts, findingId } from './finding.ts';
 import { allFindings } from './findings/all.ts';
 import { pluginNotLoaded } from './findings/plugins.ts';
 import { findTier } from '../tenant/isolation-findings.operations.ts';
@@ -27,7 +27,7 @@ import { canSeeHidden, unmaskedLedger, maskEngine } from '../operation/visibilit
 
 export const systemDoctor = defineOperation({
   name: 'system.doctor',
-  summary: 'List everything that is wrong or needs a decision, with the commands that resolve it.',
+  summary: 'Check the installation. List each problem and how to resolve it.',
   effect: 'read',
   scope: 'system:ro',
   needs: 'files',
@@ -36,7 +36,8 @@ export const systemDoctor = defineOperation({
   errors: ['CONFIG_NOT_FOUND', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/system/doctor' },
   cli: {
-    examples: ['ductile system doctor', 'ductile doctor --json'],
+    examples: ['ductile doctor', 'ductile doctor --json'],
+    parts: doctorParts,
     exitCode: ({ errors }) => (errors === 0 ? 0 : 1),
   },
   async run(context) {

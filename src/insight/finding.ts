@@ -26,6 +26,16 @@ export type FindingCategory =
   | 'credentials'
   | 'tenants';
 
+/** Commands that check one part of what `doctor` checks, or check it more closely. */
+export const doctorParts: readonly string[] = [
+  'config check',
+  'pipeline check',
+  'system check',
+  'system selfcheck',
+  'plugin health',
+  'package validate',
+];
+
 /**
  * A problem or a pending decision that a check found on the ledger. `doctor` lists every finding. A
  * finding of an incident kind also opens an incident while it lasts.

@@ -2,6 +2,7 @@ import type { JsonOutput } from '../operation/define.ts';
 import { showCell, type Printer, type ResultRow } from '../cli/print.ts';
 import { listOf, rowsOf, rowOf, type ResultView } from '../cli/view-parts.ts';
 import { toVisibleText } from '../base/text.ts';
+import { doctorParts } from './finding.ts';
 import { formatMetrics } from './metrics.service.ts';
 
 /** Shows the verdict, the chain of causes, and the commands that help. */
@@ -78,6 +79,10 @@ function showDoctor(output: JsonOutput, printer: Printer): void {
       ? 'Nothing is wrong.'
       : describeCounts({ ...output, infos: shown.filter(isNote).length }),
   );
+  // A script that reads the result doesn't need the advice.
+  if (printer.isVerbose || (printer.isTerminal && shown.length === 0)) {
+    printer.line(`Checks of one part: ${doctorParts.map((part) => `\`${part}\``).join(', ')}`);
+  }
 }
 
 function isNote({ severity }: ResultRow): boolean {

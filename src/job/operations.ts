@@ -174,9 +174,9 @@ export const inspectJob = defineOperation({
   errors: ['INPUT_INVALID', 'JOB_NOT_FOUND', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/job/:id' },
   cli: {
+    command: 'job show',
     positionals: ['id'],
-    also: ['show'],
-    examples: ['ductile job inspect 0199a1b2', 'ductile job inspect 0199a1b2 -v'],
+    examples: ['ductile job show 0199a1b2', 'ductile job show 0199a1b2 -v'],
   },
   async run({ engine, principal }, { id }) {
     const job = await requireJob({ engine }, id);

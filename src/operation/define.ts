@@ -109,8 +109,17 @@ export interface CliSurface {
   readonly positionals?: readonly string[];
   /** True if further words belong to the last positional, as in `ductile why job 0199a1b2`. */
   readonly joins?: boolean;
-  /** Other names of the same action. */
-  readonly also?: readonly string[];
+  /**
+   * The documented command, such as `job show` or `config show --active` (default: the operation's name).
+   * The name in two words stays as an older spelling.
+   */
+  readonly command?: string;
+  /** Other older spellings, in two words. They work and aren't documented. */
+  readonly olderSpellings?: readonly string[];
+  /** Other documented commands of the same operation. */
+  readonly variants?: readonly CommandVariant[];
+  /** Commands that check or do a part of it, listed in its help. */
+  readonly parts?: readonly string[];
   /** Flags that differ from the field's name, such as `-n, --limit <count>`. */
   readonly flags?: Readonly<Record<string, string>>;
   /** Defaults of the command line that differ from those of the operation. */
@@ -129,6 +138,12 @@ export interface CliSurface {
   readonly alias?: { readonly name: string; readonly positionals?: readonly string[] };
   /** Returns the exit code for a result (default: 0). */
   readonly exitCode?: (output: JsonOutput) => number;
+}
+
+/** A second command of an operation, such as `breaker list` beside `breaker show`. */
+export interface CommandVariant extends Pick<CliSurface, 'positionals' | 'examples'> {
+  readonly command: string;
+  readonly summary: string;
 }
 
 /** Table that the command line prints for a result. */

@@ -62,11 +62,12 @@ export const makePlugin = defineOperation({
   output: newPluginOutput,
   errors: ['INPUT_INVALID', 'PLUGIN_EXISTS'],
   cli: {
+    command: 'plugin create',
     positionals: ['plugin'],
     paths: ['dir'],
     examples: [
-      'ductile plugin new disk-space --lang python',
-      'ductile plugin new greet --lang ts --dir ./plugins/greet',
+      'ductile plugin create disk-space --lang python',
+      'ductile plugin create greet --lang ts --dir ./plugins/greet',
     ],
   },
   run: async (context, request) => (await loadWorkshop(context)).createPlugin(request),

@@ -33,7 +33,11 @@ export const inspectPlugin = defineOperation({
   }),
   errors: ['INPUT_INVALID', 'PLUGIN_NOT_FOUND'],
   http: { method: 'GET', path: '/plugin/:plugin' },
-  cli: { positionals: ['plugin'], also: ['show'], examples: ['ductile plugin inspect echo'] },
+  cli: {
+    command: 'plugin show',
+    positionals: ['plugin'],
+    examples: ['ductile plugin show echo'],
+  },
   run(context, input) {
     const { name, uses, manifest, parallelism } = requireLoadedPlugin(
       context.engine.catalog,

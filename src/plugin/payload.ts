@@ -24,7 +24,7 @@ export async function checkPayload(
   const place = placeOf('payload', fault);
   throw new DuctileError('INPUT_INVALID', `${place} ${describeFault(fault)}`, {
     place,
-    hint: `Run \`ductile plugin inspect ${plugin.name} --verbose\` to see the input of ${command}.`,
+    hint: `Run \`ductile plugin show ${plugin.name} --verbose\` to see the input of ${command}.`,
   });
 }
 

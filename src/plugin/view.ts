@@ -84,7 +84,7 @@ export function showPluginRun(output: JsonOutput, printer: Printer): void {
     printer.block('stderr', output['stderr']);
   listWaitingWork(output, printer);
   if (output['timeout_exceeded'] === true) {
-    printer.advise(`The job continues; see \`ductile job inspect ${showCell(output['job_id'])}\`.`);
+    printer.advise(`The job continues; see \`ductile job show ${showCell(output['job_id'])}\`.`);
   }
 }
 

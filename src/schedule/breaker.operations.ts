@@ -52,9 +52,18 @@ export const systemBreaker = defineOperation({
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
   http: { method: 'GET', path: '/system/breaker/:plugin?' },
   cli: {
+    command: 'breaker show',
     positionals: ['plugin'],
     flags: { limit: '-n, --limit <count>' },
-    examples: ['ductile system breaker mail', 'ductile system breaker --json'],
+    examples: ['ductile breaker show mail', 'ductile breaker show mail --json'],
+    variants: [
+      {
+        command: 'breaker list',
+        summary: 'List the circuit breakers and their states.',
+        positionals: [],
+        examples: ['ductile breaker list', 'ductile breaker list --plugin mail'],
+      },
+    ],
   },
   async run({ engine: { ledger, catalog } }, { limit: rows, ...input }) {
     const filter = {
@@ -114,8 +123,9 @@ export const resetBreakerDirective = defineDirective({
     errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
     http: { method: 'POST', path: '/system/reset' },
     cli: {
+      command: 'breaker reset',
       positionals: ['plugin'],
-      examples: ['ductile system reset mail', 'ductile system reset mail --dry-run'],
+      examples: ['ductile breaker reset mail', 'ductile breaker reset mail --dry-run'],
     },
     toOutput: (_context, { input: { plugin }, result: { reset } }) => ({
       plugin,

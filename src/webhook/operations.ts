@@ -36,7 +36,7 @@ export const listWebhooksOperation = defineOperation({
         ['ERROR', 'last_error'],
         ['PATH', 'path', 'detail'],
       ],
-      empty: 'No webhooks. Create one with `ductile webhook add`.',
+      empty: 'No webhooks. Create one with `ductile webhook create`.',
     },
   },
   async run({ engine: { ledger } }, request) {

@@ -238,12 +238,13 @@ export const createWebhookDirective = defineDirective({
       location: '/webhooks/:webhook_id',
     },
     cli: {
+      command: 'webhook create',
       positionals: ['id'],
       flags: { enabled: '--enabled <bool>' },
       examples: [
-        'ductile webhook add deploys --title Deploys --plugin echo --auth-mode github',
-        'ductile webhook add payments --title Payments --signal order.paid --auth-mode stripe --secret-stdin',
-        "ductile webhook add triage --title Triage --mode cron_task --task-folder triage --prompt-template '{{issue}}'",
+        'ductile webhook create deploys --title Deploys --plugin echo --auth-mode github',
+        'ductile webhook create payments --title Payments --signal order.paid --auth-mode stripe --secret-stdin',
+        "ductile webhook create ci --title CI --mode cron_task --task-folder ci --prompt-template '{{issue}}'",
       ],
     },
     toParams: (_context, input) => {
@@ -290,7 +291,11 @@ export const deleteWebhookDirective = defineDirective({
     output: z.object({ id: z.string(), removed: z.boolean(), directive_id: directiveIdField }),
     errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'WEBHOOK_NOT_FOUND', 'WEBHOOK_PROVIDED'],
     http: { method: 'DELETE', path: '/webhooks/:id' },
-    cli: { positionals: ['id'], examples: ['ductile webhook remove deploys'] },
+    cli: {
+      command: 'webhook delete',
+      positionals: ['id'],
+      examples: ['ductile webhook delete deploys'],
+    },
     toOutput: (_context, { input: { id } }) => ({ id, removed: true }),
   },
 });

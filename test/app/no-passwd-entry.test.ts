@@ -38,7 +38,7 @@ describe.skipIf(process.getuid?.() !== 0)('a user id without a passwd entry', ()
     const directory = await makeTheirs();
     const run = await runAs(directory, env, 'plugin', 'run', 'echo', '--json');
     const { job_id: id } = JSON.parse(run) as { job_id: string };
-    const inspected = await runAs(directory, env, 'job', 'inspect', id, '--json');
+    const inspected = await runAs(directory, env, 'job', 'show', id, '--json');
     expect(JSON.parse(inspected)).toMatchObject({ status: 'succeeded' });
     await runAs(directory, env, 'plugin', 'disable', 'echo');
     const directives = await runAs(directory, env, 'directive', 'list', '--json');

@@ -95,9 +95,7 @@ describe.each(Object.entries(states))('a server on %s', (_, stateOf) => {
 
     const ran = answer(await ductile(directory, 'plugin', 'run', 'echo', '--json'));
     expect(ran['status']).toBe('succeeded');
-    const story = answer(
-      await ductile(directory, 'job', 'inspect', String(ran['job_id']), '--json'),
-    );
+    const story = answer(await ductile(directory, 'job', 'show', String(ran['job_id']), '--json'));
     expect(story).toMatchObject({
       status: 'succeeded',
       submitted_by: 'cli',
@@ -121,9 +119,7 @@ describe.each(Object.entries(states))('a server on %s', (_, stateOf) => {
     const restored = await makeConfig(await stateOf());
     const { stdout } = await ductile(restored, 'system', 'restore', '--from', copy, '--json');
     expect(JSON.parse(stdout)).toMatchObject({ paused: true });
-    const there = answer(
-      await ductile(restored, 'job', 'inspect', String(ran['job_id']), '--json'),
-    );
+    const there = answer(await ductile(restored, 'job', 'show', String(ran['job_id']), '--json'));
     expect(there).toMatchObject({ status: 'succeeded', children: [{ plugin: 'notify' }] });
 
     const second = launch(restored);
@@ -133,9 +129,7 @@ describe.each(Object.entries(states))('a server on %s', (_, stateOf) => {
     answer(await ductile(restored, 'system', 'resume', '--json'));
     const next = answer(await ductile(restored, 'plugin', 'run', 'echo', '--json'));
     expect(next['status']).toBe('succeeded');
-    const first = answer(
-      await ductile(restored, 'job', 'inspect', String(held['job_id']), '--json'),
-    );
+    const first = answer(await ductile(restored, 'job', 'show', String(held['job_id']), '--json'));
     expect(first['status']).toBe('succeeded');
     await second.stop();
   });

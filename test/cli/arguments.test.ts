@@ -3,7 +3,13 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
+import type { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
+import { commands } from '../../src/cli/commands.ts';
+import type { CliSession } from '../../src/cli/host.ts';
+import { actionGroups, commandGroups } from '../../src/cli/help.ts';
+import { makeProgram } from '../../src/cli/program.ts';
+import { doctorParts } from '../../src/insight/finding.ts';
 import { isOffered } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
 import { makeDirectory } from '../support/directory.ts';
@@ -31,7 +37,12 @@ describe('the request of a command line', () => {
       },
     ],
     ['job list --limit many', 'job.list', { limit: 'many' }],
-    ['job inspect 0199', 'job.inspect', { id: '0199' }],
+    ['job show 0199', 'job.inspect', { id: '0199' }],
+    ['breaker list', 'system.breaker', {}],
+    ['breaker list --plugin mail', 'system.breaker', { plugin: 'mail' }],
+    ['breaker show mail -n 3', 'system.breaker', { plugin: 'mail', limit: 3 }],
+    ['config show', 'config.show', {}],
+    ['config show --active --json', 'config.view', {}],
     ['job logs --job 0199 -p 123', 'job.logs', { job_id: '0199', plugin: '123' }],
     ['logs', 'job.logs', { limit: 20 }],
     ['job cancel 0199 --dry-run', 'job.cancel', { id: '0199', dry_run: true }],
@@ -168,6 +179,48 @@ describe('the request of a command line', () => {
   });
 });
 
+describe('older spellings', () => {
+  test.each<[string, string, unknown]>([
+    ['job inspect 0199', 'job.inspect', { id: '0199' }],
+    ['--config x job inspect 0199', 'job.inspect', { id: '0199' }],
+    ['plugin inspect mail', 'plugin.inspect', { plugin: 'mail' }],
+    ['directive inspect 0199', 'directive.show', { id: '0199' }],
+    ['plugin new mail --lang sh', 'plugin.new', { plugin: 'mail', lang: 'sh' }],
+    ['webhook add x --title X', 'webhook.add', { id: 'x', title: 'X' }],
+    ['webhook remove x --dry-run', 'webhook.remove', { id: 'x', dry_run: true }],
+    ['system breaker', 'system.breaker', {}],
+    [
+      'system breaker mail --command poll --json',
+      'system.breaker',
+      { plugin: 'mail', command: 'poll' },
+    ],
+    ['system reset mail', 'system.reset', { plugin: 'mail' }],
+    ['config view --json', 'config.view', {}],
+  ])('ductile %s works, without a note', async (line, name, input) => {
+    const { calls, err } = await run(line.split(' '));
+    expect([calls, err]).toEqual([[[name, input]], '']);
+  });
+
+  test('are hidden from help, and their own help shows the documented command', async () => {
+    for (const { noun, olderSpellings } of commands) {
+      for (const spelling of olderSpellings) {
+        const [first = '', second = ''] = spelling.split(' ');
+        const { out } = await run([first, '--help']);
+        expect([spelling, out]).toEqual([spelling, expect.not.stringContaining(`\n  ${second} `)]);
+        const own = await run([first, second, '--help']);
+        expect(own.out).toMatch(`Usage: ductile ${noun} `);
+        expect(own.out).not.toContain(`ductile ${spelling}`);
+      }
+    }
+  });
+
+  test('a suggestion names only documented actions', async () => {
+    const { err } = await run(['job', 'inspec', '0199']);
+    expect(err).toContain("unknown command 'inspec'");
+    expect(err).not.toContain('inspect?');
+  });
+});
+
 describe('commands of the program itself', () => {
   test('start, demo and restore', async () => {
     const start = await run(['system', 'start', '--config', 'dir'], {
@@ -192,12 +245,17 @@ describe('commands of the program itself', () => {
 });
 
 describe('help', () => {
-  test('lists the nouns, and the short spellings behind them', async () => {
+  test('lists every noun once, in groups, and the short forms behind them', async () => {
     const { out, code } = await run(['--help']);
     expect(code).toBe(0);
-    for (const noun of ['system', 'plugin', 'job', 'queue']) expect(out).toMatch(`\n  ${noun} `);
     const [nouns = '', short = ''] = out.split('Short forms:');
-    expect(nouns).not.toMatch(/\n {2}(status|plugins|doctor|reload) /);
+    const everyday = /Everyday:\n((?: {2}.*\n)+)/.exec(nouns)?.[1] ?? '';
+    expect([...everyday.matchAll(/^ {2}(\w+)/gm)].slice(0, 10).map(([, name]) => name)).toEqual(
+      'init status logs why doctor job run plugin pipeline schedule'.split(' '),
+    );
+    const isListed = (name: string) => nouns.match(new RegExp(`^ {2}${name} `, 'gm'))?.length;
+    for (const { noun } of commands) expect([noun, isListed(noun)]).toEqual([noun, 1]);
+    expect(nouns).not.toMatch(/\n {2}plugins /);
     // Both a noun and a short form, and in each place what it is there.
     expect(nouns.match(/\n {2}run .*/g)).toEqual([
       expect.stringMatching(/Executions of pipelines/),
@@ -206,13 +264,48 @@ describe('help', () => {
     for (const name of ['status', 'run', 'doctor']) expect(short).toMatch(`\n  ${name} `);
   });
 
+  test('has every command and every action in exactly one group', async () => {
+    const session = { host: {}, io: {}, argv: [], exitCode: 0 } as unknown as CliSession;
+    const words = commands.flatMap(({ noun, action }) => [noun, action]);
+    const program = makeProgram(session, words);
+    const names = (command: Command): string[] =>
+      command
+        .createHelp()
+        .visibleCommands(command)
+        .map((one) => one.name());
+    const shortForms = commands.flatMap(({ alias }) => alias?.name ?? []);
+    const grouped = Object.values(commandGroups).flat();
+    expect(grouped).toHaveLength(new Set(grouped).size);
+    expect(grouped).toEqual(expect.arrayContaining(names(program)));
+    expect([...names(program), ...shortForms]).toEqual(expect.arrayContaining(grouped));
+    for (const [noun, groups = {}] of Object.entries(actionGroups)) {
+      const parent = program.commands.find((one) => one.name() === noun) ?? program;
+      const actions = names(parent).filter((name) => name !== 'help');
+      expect(Object.values(groups).flat().toSorted()).toEqual(actions.toSorted());
+    }
+  });
+
+  test('for doctor names the commands that check one part', async () => {
+    const { out } = await run(['doctor', '--help']);
+    for (const part of doctorParts) {
+      expect(out).toContain(`\n  ${part} `);
+      expect(commands.some(({ noun, action }) => part === `${noun} ${action}`)).toBe(true);
+    }
+    const answer = { findings: [], errors: 0, warnings: 0, infos: 0 };
+    expect((await run(['doctor'], { answer })).out).toBe('Nothing is wrong.\n');
+    const shown = await run(['doctor'], { answer, io: { isTTY: true } });
+    expect(shown.out).toMatch(/^Nothing is wrong\.\nChecks of one part: `config check`, .*\n$/);
+  });
+
   test.each(operations.filter(({ cli }) => isOffered(cli)).map(({ name }) => name))(
     'for %s has its summary, examples and the common flags',
     async (name) => {
       const { out, code } = await run([...name.split('.'), '--help']);
       const operation = operations.find((candidate) => candidate.name === name);
       expect(code).toBe(0);
-      expect(out.replaceAll(/\s+/g, ' ')).toContain(operation?.summary);
+      // A command that a flag selects is described as that flag.
+      const described = out.replaceAll(/\s+/g, ' ').toLowerCase();
+      expect(described).toContain(operation?.summary.toLowerCase().slice(0, -1));
       for (const part of ['Examples:', '--json', '--verbose', '--config'])
         expect(out).toContain(part);
       expect(out.includes('--dry-run')).toBe(operation?.effect !== 'read');
@@ -225,7 +318,7 @@ describe('help', () => {
     for (const first of ['ductile demo', 'ductile init', 'ductile --help']) {
       expect(out).toContain(first);
     }
-    expect(await run(['job'])).toMatchObject({ code: 1, err: expect.stringContaining('inspect') });
+    expect(await run(['job'])).toMatchObject({ code: 1, err: expect.stringContaining('show') });
   });
 });
 
@@ -233,10 +326,15 @@ describe('mistakes', () => {
   test.each([
     [['job', 'lst'], "unknown command 'lst'", 'Did you mean list?'],
     [['webhook', 'shwo', 'x'], "unknown command 'shwo'", 'Did you mean show?'],
-    [['webhook', 'ad', 'x', '--title', 'X'], "unknown command 'ad'", 'Did you mean add?'],
+    [['webhook', 'creat', 'x', '--title', 'X'], "unknown command 'creat'", 'Did you mean create?'],
+    [['config', 'show', 'api', '--active'], '--active and path cannot be combined', 'Leave out'],
     [['run', 'shwo', 'x'], "unknown command 'shwo'", 'Did you mean show?'],
     [['run', 'echo', 'x'], 'too many arguments', 'run --help'],
-    [['webhook', 'add', 'x', '--titel', 'X'], "unknown option '--titel'", 'Did you mean --title?'],
+    [
+      ['webhook', 'create', 'x', '--titel', 'X'],
+      "unknown option '--titel'",
+      'Did you mean --title?',
+    ],
     [
       ['why', 'x', '--kind', 'nonsense'],
       'kind must be job, run, schedule',
@@ -244,14 +342,10 @@ describe('mistakes', () => {
     ],
     [['jib'], "unknown command 'jib'", 'Did you mean job?'],
     [['job', 'list', '--limt', '3'], "unknown option '--limt'", 'Did you mean --limit?'],
-    [['job', 'inspect'], "missing required argument 'id'", 'ductile job inspect --help'],
+    [['job', 'show'], "missing required argument 'id'", 'ductile job show --help'],
     [['system', 'backup'], "required option '--to <file>' not specified", 'system backup --help'],
     [['job', 'list', 'extra'], 'too many arguments', 'job list --help'],
-    [
-      ['--config', 'x', 'job', 'inspect'],
-      'missing required argument',
-      'ductile job inspect --help',
-    ],
+    [['--config', 'x', 'job', 'show'], 'missing required argument', 'ductile job show --help'],
     [['plugin', 'run', 'mail', '--payload', '{a:1}'], 'payload is not JSON', 'Write an object'],
     [
       ['plugin', 'run', 'mail', '--payload', `{"id":${'9'.repeat(1001)}}`],

@@ -20,8 +20,25 @@ async function offered(words: readonly string[], answer = {}): Promise<string[]>
 describe('words', () => {
   test.each<[string[], string[], string[]]>([
     [['jo'], ['job', 'jobs'], ['queue']],
-    [[''], ['job', 'system', 'logs', 'completion'], ['status', '__complete']],
-    [['job', ''], ['list', 'inspect', 'tree', 'cancel'], ['start']],
+    [[''], ['job', 'system', 'logs', 'completion', 'status', 'doctor'], ['plugins', '__complete']],
+    [
+      ['job', ''],
+      ['list', 'show', 'tree', 'cancel'],
+      ['start', 'inspect'],
+    ],
+    [
+      ['webhook', ''],
+      ['create', 'edit', 'delete'],
+      ['add', 'remove'],
+    ],
+    [['breaker', ''], ['list', 'show', 'reset'], []],
+    [
+      ['system', ''],
+      ['start', 'doctor'],
+      ['breaker', 'reset'],
+    ],
+    [['config', 'show', '--'], ['--active', '--effective'], []],
+    [['config', ''], ['show'], ['view']],
     [['system', 'st'], ['start', 'status'], ['check']],
     [['job', 'list', '--st'], ['--status'], ['--plugin']],
     [['job', 'list', '--'], ['--plugin', '--watch', '--json', '--config'], []],
@@ -50,7 +67,7 @@ describe('the current objects', () => {
 
   test('jobs, with the configuration that was named before', async () => {
     const { out, calls, hostCalls } = await run(
-      ['__complete', '--config', '/etc/d', 'job', 'inspect', '01'],
+      ['__complete', '--config', '/etc/d', 'job', 'show', '01'],
       { answer: { jobs: [job] }, io },
     );
     expect(out).toBe(`${job.job_id}\tmail poll succeeded\n`);
@@ -60,10 +77,10 @@ describe('the current objects', () => {
 
   test('nothing, without a message, when no service runs', async () => {
     expect(
-      (await run(['__complete', 'job', 'inspect', ''], { answer: new Error('boom'), io })).out,
+      (await run(['__complete', 'job', 'show', ''], { answer: new Error('boom'), io })).out,
     ).toBe('');
     const never = new Promise<never>(() => undefined);
-    const { out, code } = await run(['__complete', 'job', 'inspect', ''], {
+    const { out, code } = await run(['__complete', 'job', 'show', ''], {
       host: { findSocket: () => never },
     });
     expect([out, code]).toEqual(['', 0]);

@@ -116,7 +116,7 @@ test('skills export writes a page for each noun, and the plugins in their own wo
   const linked = [...first.matchAll(/\]\(([^)]+)\)/g)].map(([, path = '']) => path);
   expect(linked.toSorted()).toEqual(files.filter((file) => file !== 'SKILL.md').toSorted());
   expect(await readFile(join(directory, 'reference/job.md'), 'utf8')).toContain(
-    'ductile job inspect [options] <id>',
+    'ductile job show [options] <id>',
   );
   expect(await readFile(join(directory, 'plugins.md'), 'utf8')).toContain('## echo');
 });

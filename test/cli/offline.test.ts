@@ -119,7 +119,7 @@ describe('looking', () => {
 });
 
 describe('a plugin that is not there', () => {
-  test.each(['logs nonesuch', 'system breaker nonesuch', 'plugin facts nonesuch'])(
+  test.each(['logs nonesuch', 'breaker show nonesuch', 'plugin facts nonesuch'])(
     '`%s` fails and names the plugin',
     async (line) => {
       const { code, err } = await ductile(...line.split(' '));
@@ -130,7 +130,7 @@ describe('a plugin that is not there', () => {
   test('is distinguished from one that is there and has nothing to show', async () => {
     const config = { plugin_roots: [shipped], state: { path: state } };
     writeFileSync(join(directory, 'config.yaml'), JSON.stringify(config));
-    for (const line of ['logs echo', 'system breaker echo', 'plugin facts echo']) {
+    for (const line of ['logs echo', 'breaker show echo', 'plugin facts echo']) {
       expect((await ductile(...line.split(' '))).code).toBe(0);
     }
   });

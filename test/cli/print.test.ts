@@ -142,7 +142,7 @@ describe('the printed text', () => {
       parent: { ...job, job_id: 'parent' },
       cause: { signal_id: 's0', type: 'file.new', source: 'plugin:watch' },
     };
-    const { out } = await run(['job', 'inspect', '0199'], { answer });
+    const { out } = await run(['job', 'show', '0199'], { answer });
     for (const part of [
       'failed',
       'file.new from plugin:watch',
@@ -153,7 +153,7 @@ describe('the printed text', () => {
     }
     for (const title of ['Attempts', 'Signals', 'Children']) expect(out).toContain(`\n${title}\n`);
     expect(out).not.toContain('oh');
-    const verbose = await run(['job', 'inspect', '0199', '-v'], { answer });
+    const verbose = await run(['job', 'show', '0199', '-v'], { answer });
     expect(verbose.out).toContain('stderr of attempt 1\n  oh\n  no\n');
   });
 

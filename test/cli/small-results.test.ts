@@ -11,6 +11,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { limits } from '../../src/base/limits.ts';
 import { commands, type CommandDefinition } from '../../src/cli/commands.ts';
+import { nameWords } from '../../src/cli/help.ts';
 import { launch, root, type Server } from '../support/crash/server.ts';
 import { toAgent, type Agent } from '../support/mcp-client.ts';
 import { ATTEMPTS, JOB, makePopulated, ROWS, SIGNAL, STEPS } from '../support/populated.ts';
@@ -184,13 +185,8 @@ function ductile(...args: readonly string[]): Promise<Ran> {
 }
 
 /** The words of a command line that gives an operation this input. */
-function wordsOf({
-  noun,
-  action,
-  name,
-  positionals = [],
-  flags = {},
-}: CommandDefinition): string[] {
+function wordsOf(definition: CommandDefinition): string[] {
+  const { name, positionals = [], flags = {} } = definition;
   const { [name]: input = {} } = inputs();
   const text = (value: unknown): string => {
     if (Array.isArray(value)) return value.join(',');
@@ -203,7 +199,7 @@ function wordsOf({
       /(--[a-z-]+)/.exec(flags[field] ?? '') ?? [];
     return value === true ? [flag] : [flag, text(value)];
   });
-  return [noun, action, ...values, ...options];
+  return [...nameWords(definition), ...values, ...options];
 }
 
 function parse(text: string): JsonObject {
@@ -290,9 +286,9 @@ describe('--json', () => {
   });
 
   test('all attempts of a job are there: folded at first, one by one with --full', async () => {
-    const small = parse((await ductile('job', 'inspect', JOB, '--json')).stdout);
+    const small = parse((await ductile('job', 'show', JOB, '--json')).stdout);
     expect(small['attempts']).toMatchObject([{ folded: `${ATTEMPTS} × crash`, attempt: ATTEMPTS }]);
-    const full = parse((await ductile('job', 'inspect', JOB, '--json', '--full')).stdout);
+    const full = parse((await ductile('job', 'show', JOB, '--json', '--full')).stdout);
     expect(full['attempts']).toHaveLength(ATTEMPTS);
     expect(full).not.toHaveProperty('cut');
     const picked = await ductile(

@@ -28,13 +28,13 @@ test('schedule preview: that there is more than is shown', async () => {
   expect(await look(['schedule', 'preview'], answer(false))).not.toContain('Not all times');
 });
 
-test('job inspect: what each attempt used', async () => {
+test('job show: what each attempt used', async () => {
   const attempt = { attempt: 1, status: 'failed', cause: 'out_of_memory', cpu_ms: 1840 };
   const attempts = [
     { ...attempt, memory_peak_bytes: 557_000_000 },
     { ...attempt, attempt: 2, cause: 'exit', cpu_ms: null, memory_peak_bytes: null },
   ];
-  const result = await look(['job', 'inspect', 'j-1'], { job_id: 'j-1', attempts });
+  const result = await look(['job', 'show', 'j-1'], { job_id: 'j-1', attempts });
   expect(result).toMatch(/CPU MS +MEMORY/);
   expect(result).toMatch(/out_of_memory .*1840 +531\.2MiB/);
 });
@@ -47,10 +47,10 @@ test('equal attempts of a long job are one line, and a line each with --verbose'
     last_error: `process ${index} was killed`,
   }));
   const output = { job_id: 'j-1', attempts };
-  const result = await look(['job', 'inspect', 'j-1'], output);
+  const result = await look(['job', 'show', 'j-1'], output);
   expect(result).toMatch(/^1–92 +crashed +92 × crash /m);
   expect(result.match(/^\S+ +crashed /gm)).toHaveLength(1);
-  const all = await look(['job', 'inspect', 'j-1', '--verbose'], output);
+  const all = await look(['job', 'show', 'j-1', '--verbose'], output);
   expect(all.match(/^\d+ +crashed +crash /gm)).toHaveLength(92);
 });
 
@@ -66,7 +66,7 @@ test('status: that the last reload was refused, and why', async () => {
 });
 
 test('directive show: actor, action, plan and outcome', async () => {
-  const out = await look(['directive', 'inspect', 'd1'], {
+  const out = await look(['directive', 'show', 'd1'], {
     directive_id: 'd1',
     type: 'config.reload',
     target: 'config:',
@@ -123,8 +123,8 @@ test('jobs cancel and retry: a sentence', async () => {
   );
 });
 
-test('system breaker: the states, how they came about, and what closes one', async () => {
-  const out = await look(['system', 'breaker'], {
+test('breaker show: the states, how they came about, and what closes one', async () => {
+  const out = await look(['breaker', 'show'], {
     breakers: [
       {
         plugin: 'mail',
@@ -151,8 +151,8 @@ test('system breaker: the states, how they came about, and what closes one', asy
   });
   expect(out).toMatch(/mail +poll +open +3 of 3/);
   expect(out).toMatch(/History\nWHEN.*\n.*closed +open +failures +j1/);
-  expect(out).toContain('To close it, run `ductile system reset mail`.');
-  expect(await look(['system', 'breaker'], { breakers: [], transitions: [] })).toBe(
+  expect(out).toContain('To close it, run `ductile breaker reset mail`.');
+  expect(await look(['breaker', 'show'], { breakers: [], transitions: [] })).toBe(
     'There are no breakers yet, because no such scheduled command has run.\n',
   );
 });

@@ -100,7 +100,7 @@ describe('--watch', () => {
     for (const line of ['job list', 'queue list', 'system status', 'schedule list']) {
       expect((await run([...line.split(' '), '--help'])).out).toContain('--watch');
     }
-    expect((await run(['job', 'inspect', '--help'])).out).not.toContain('--watch');
+    expect((await run(['job', 'show', '--help'])).out).not.toContain('--watch');
   });
 });
 

@@ -213,7 +213,7 @@ test('github-deploy deploys what is pushed to main, once', async () => {
   const { home, type, start, notes } = await setUp('github-deploy', []);
   await mkdir(join(home, 'ductile-deploy'));
   const added = ['--title', 'GitHub', '--signal', 'github.push', '--auth-mode', 'github'];
-  const made = await type('webhook', 'add', 'github', ...added, '--json');
+  const made = await type('webhook', 'create', 'github', ...added, '--json');
   const { secret } = JSON.parse(made) as { secret: string };
   const engine = await start();
   const push = (ref: string, after: string) =>
@@ -230,7 +230,7 @@ test('github-deploy notes a deploy that failed', async () => {
   const { home, type, start, notes } = await setUp('github-deploy', [['[touch, ', "['false', "]]);
   await mkdir(join(home, 'ductile-deploy'));
   const added = ['--title', 'GitHub', '--signal', 'github.push', '--auth-mode', 'github'];
-  const made = await type('webhook', 'add', 'github', ...added, '--json');
+  const made = await type('webhook', 'create', 'github', ...added, '--json');
   const { secret } = JSON.parse(made) as { secret: string };
   const push = { ref: 'refs/heads/main', after: 'bbb' };
   expect(await deliverPush(await start(), 'github', secret, push)).toBe(202);

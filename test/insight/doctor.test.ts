@@ -257,7 +257,7 @@ describe.each(databases)('findings of a ledger on %s', (database) => {
     expect(breaker).toMatchObject({
       key: 'worker/poll',
       why: job.id,
-      commands: ['ductile system reset worker --command poll'],
+      commands: ['ductile breaker reset worker --command poll'],
       evidence: `3 failures in a row; last error: no route to host (job ${job.id})`,
     });
     expect(breaker?.fix).toContain('2999-01-01T00:01:00.000Z');

@@ -86,7 +86,7 @@ describe('a schedule', () => {
     } as const;
     const explanation = explain({ breaker });
     expect(explanation.moves_at).toBe(later);
-    expect(explanation.commands[0]).toBe('ductile system reset worker --command poll');
+    expect(explanation.commands[0]).toBe('ductile breaker reset worker --command poll');
   });
 
   test('explains why the last slot was skipped, and that intervals count from the end of a job', () => {

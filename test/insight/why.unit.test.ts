@@ -280,7 +280,7 @@ describe('an ended job', () => {
     expect(explanation.commands).toEqual([
       'ductile why job-10',
       'ductile logs --job job-9',
-      'ductile system reset worker',
+      'ductile breaker reset worker',
     ]);
   });
 

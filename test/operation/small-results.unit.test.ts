@@ -122,7 +122,7 @@ describe('picking fields', () => {
 });
 
 describe('a result that is printed', () => {
-  const more = ['ductile job inspect j --json --full'];
+  const more = ['ductile job show j --json --full'];
   const options: FitOptions = {
     shape: shapeOf('job.inspect'),
     isFull: false,

@@ -41,7 +41,7 @@ describe('a payload', () => {
     await expect(check(letter, payload as JsonObject)).rejects.toMatchObject({
       code: 'INPUT_INVALID',
       place,
-      hint: expect.stringContaining('`ductile plugin inspect mail --verbose`'),
+      hint: expect.stringContaining('`ductile plugin show mail --verbose`'),
       message: expect.stringContaining(message),
     });
   });

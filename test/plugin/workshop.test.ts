@@ -44,10 +44,10 @@ function marks(findings: readonly Finding[]): string[] {
     .map(({ verdict, command, check }) => [verdict, command, check].filter(Boolean).join(' '));
 }
 
-describe('plugin new', () => {
+describe('plugin create', () => {
   test.concurrent.each(pluginLanguages)('%s: what it makes passes every check', async (lang) => {
     const name = `greet-${lang}`;
-    const { code, out } = await type('plugin', 'new', name, '--lang', lang);
+    const { code, out } = await type('plugin', 'create', name, '--lang', lang);
     const directory = join(home, 'plugins', name);
     expect([code, out]).toEqual([0, expect.stringContaining(`plugin test ${directory} --all`)]);
     expect(out).not.toContain('plugin_roots');
@@ -63,16 +63,16 @@ describe('plugin new', () => {
   });
 
   test('replaces nothing', async () => {
-    await type('plugin', 'new', 'twice', '--lang', 'sh');
+    await type('plugin', 'create', 'twice', '--lang', 'sh');
     const program = join(home, 'plugins/twice/run.sh');
     await writeFile(program, 'mine');
-    const { code, err } = await type('plugin', 'new', 'twice', '--lang', 'sh');
+    const { code, err } = await type('plugin', 'create', 'twice', '--lang', 'sh');
     expect([code, err]).toEqual([1, expect.stringContaining('PLUGIN_EXISTS')]);
     expect(await readFile(program, 'utf8')).toBe('mine');
   });
 
   test('says what would be written, and how the runtime finds it elsewhere', async () => {
-    const command = ['plugin', 'new', 'far', '--lang', 'python', '--dir', 'elsewhere/far'];
+    const command = ['plugin', 'create', 'far', '--lang', 'python', '--dir', 'elsewhere/far'];
     const plan = await type(...command, '--dry-run');
     expect(plan.out).toContain(`${join(home, 'elsewhere/far/run.py')} will be written.`);
     const { out } = await type(...command);
@@ -80,7 +80,7 @@ describe('plugin new', () => {
   });
 
   test.each(['Greet', 'null', '../up', 'a--b', ''])('refuses the name %j', async (name) => {
-    expect(await type('plugin', 'new', name, '--lang', 'sh')).toMatchObject({ code: 2 });
+    expect(await type('plugin', 'create', name, '--lang', 'sh')).toMatchObject({ code: 2 });
   });
 });
 

@@ -181,7 +181,7 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
         held_by: {
           kind: 'breaker',
           message: 'The breaker of worker poll is open: its schedules start no jobs',
-          commands: ['ductile system reset worker --command poll'],
+          commands: ['ductile breaker reset worker --command poll'],
         },
       },
     ]);

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import type { CliSurface } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
 import { mergeIncidents } from '../../web/finding/merge.ts';
 import { readRemedy, remedies, splitCommand } from '../../web/finding/remedy.ts';
@@ -11,8 +12,11 @@ describe('remedies', () => {
     for (const [name, rules] of Object.entries(remedies)) {
       const operation = operations.find((one) => one.name === name);
       expect(operation?.http, name).toHaveProperty('path');
-      const cli = (operation?.cli ?? {}) as { readonly positionals?: readonly string[] };
+      const cli = (operation?.cli ?? {}) as Partial<CliSurface>;
       expect(rules.positionals, name).toEqual(cli.positionals ?? []);
+      const line = `ductile ${cli.command ?? name.replace('.', ' ')}`;
+      const values = rules.positionals.map(() => 'x');
+      expect(readRemedy([line, ...values].join(' '))?.name).toBe(name);
       const fields = Object.keys(operation?.input.shape ?? {});
       expect(fields, name).toEqual(expect.arrayContaining(Object.keys(rules.options ?? {})));
     }
@@ -22,7 +26,7 @@ describe('remedies', () => {
     [`ductile run revive ${ID}`, 'run.revive', { id: ID }],
     [`ductile run approve ${ID} agree`, 'run.approve', { id: ID, step: 'agree' }],
     [
-      'ductile system reset mail --command handle',
+      'ductile breaker reset mail --command handle',
       'system.reset',
       { plugin: 'mail', command: 'handle' },
     ],
@@ -94,7 +98,7 @@ const finding = {
 describe('the object of a finding', () => {
   test.each([
     [{ commands: [`ductile run revive ${ID}`] }, 'run', `/ui/runs/${ID}`],
-    [{ commands: ['ductile system reset mail'] }, 'plugin', '/ui/plugins/mail'],
+    [{ commands: ['ductile breaker reset mail'] }, 'plugin', '/ui/plugins/mail'],
     [{ commands: ['ductile schedule resume mail'] }, 'schedule', '/ui/schedules/mail/default'],
     [{ commands: ['ductile webhook show deploys'] }, 'webhook', '/ui/webhooks/deploys'],
     [{ commands: ['ductile jobs retry --plugin mail'], why: ID }, 'run', `/ui/runs/${ID}`],
@@ -153,5 +157,5 @@ test('findings come by severity with their incidents, and incidents stand for fi
   expect(merged[0]?.incident).toBe(incident);
   const alone = mergeIncidents(undefined, [incident, other]);
   expect(alone.map(({ id }) => id)).toEqual(['run_halted:digest', 'breaker_open:mail/handle']);
-  expect(alone[1]?.commands[0]).toBe('ductile system reset mail --command handle');
+  expect(alone[1]?.commands[0]).toBe('ductile breaker reset mail --command handle');
 });

@@ -21,8 +21,8 @@ async function* typed(text: string): AsyncGenerator<string> {
 
 const answer = { id: 'a', path: '/hooks/a', secret: null, global_token: null, directive_id: 'd' };
 
-describe('`webhook add`', () => {
-  const argv = ['webhook', 'add', 'a', '--title', 'A', '--signal', 'a.b'];
+describe('`webhook create`', () => {
+  const argv = ['webhook', 'create', 'a', '--title', 'A', '--signal', 'a.b'];
   const entry = { id: 'a', title: 'A', signal: 'a.b' };
 
   test('reads a secret from standard input only if it is piped', async () => {
@@ -46,7 +46,7 @@ describe('`webhook add`', () => {
   test('accepts agent settings, with parameters that have commas in them', async () => {
     const agent = ['--mode', 'cron_task', '--task-folder', 't', '--prompt-template', '{{a}}'];
     const more = ['--quiet-start', '22', '--cli-parameters', '["--allow=a,b","-v"]'];
-    const { calls } = await run(['webhook', 'add', 'a', '--title', 'A', ...agent, ...more], {
+    const { calls } = await run(['webhook', 'create', 'a', '--title', 'A', ...agent, ...more], {
       answer,
     });
     expect(calls[0]?.[1]).toMatchObject({
@@ -76,11 +76,11 @@ describe('with a server', () => {
     'a dry run over %s changes nothing',
     async (way) => {
       const { [way]: ask, api } = await openBoth();
-      await ask(['webhook', 'add', 'gh', '--title', 'Ä', '--plugin', 'echo']);
-      const planned = await ask(['webhook', 'remove', 'gh', '--dry-run']);
+      await ask(['webhook', 'create', 'gh', '--title', 'Ä', '--plugin', 'echo']);
+      const planned = await ask(['webhook', 'delete', 'gh', '--dry-run']);
       expect(JSON.parse(planned.out)).toMatchObject({ dry_run: true });
       expect((await api.ask('/webhooks/gh')).status).toBe(200);
-      const removed = await ask(['webhook', 'remove', 'gh']);
+      const removed = await ask(['webhook', 'delete', 'gh']);
       expect(JSON.parse(removed.out)).toMatchObject({ removed: true });
       expect((await api.ask('/webhooks/gh')).status).toBe(404);
     },
@@ -88,7 +88,7 @@ describe('with a server', () => {
 
   test('`webhook show` shows the effective limits, and that nothing came yet', async () => {
     const { 'its socket': ask, api } = await openBoth();
-    await ask(['webhook', 'add', 'gh', '--title', 'T', '--plugin', 'echo']);
+    await ask(['webhook', 'create', 'gh', '--title', 'T', '--plugin', 'echo']);
     const { body } = await api.ask('/webhooks/gh');
     const { out } = await run(['webhook', 'show', 'gh'], { answer: body });
     expect(out).toMatch(/^command +handle$/m);
@@ -101,7 +101,7 @@ describe('with a server', () => {
 
   test('`webhook edit` lists the removable settings, and that there is nothing to change', async () => {
     const { 'its socket': ask } = await openBoth();
-    await ask(['webhook', 'add', 'gh', '--title', 'T', '--plugin', 'echo']);
+    await ask(['webhook', 'create', 'gh', '--title', 'T', '--plugin', 'echo']);
     const unknown = await ask(['webhook', 'edit', 'gh', '--unset', 'delivery-header,nosuch']);
     expect([unknown.code, unknown.err]).toEqual([2, expect.stringContaining('delivery_header')]);
     const nothing = await ask(['webhook', 'edit', 'gh']);
@@ -135,7 +135,7 @@ describe('`webhook test` says why it cannot sign', () => {
         host: cliHost,
         io: { stdin: typed(given) },
       });
-    const add = 'webhook add deploys --title Deploys --plugin echo --auth-mode github';
+    const add = 'webhook create deploys --title Deploys --plugin echo --auth-mode github';
     await ask('credential set theirs', secret);
     expect((await ask(`${add} --credential theirs`)).code).toBe(0);
     return ask;
@@ -163,7 +163,7 @@ describe('`webhook test` says why it cannot sign', () => {
       expect([line, code, err]).toEqual([line, 1, expect.stringContaining('WEBHOOK_NOT_FOUND')]);
       expect(err).toContain('Did you mean deploys?');
     }
-    const typo = await ask('webhook add a --title A --plugin ecko');
+    const typo = await ask('webhook create a --title A --plugin ecko');
     expect(typo.err).toContain('Did you mean echo?');
   });
 });
@@ -182,7 +182,7 @@ describe('without a server', () => {
       expect([result.code, result.err]).toEqual([0, '']);
       return result.out;
     };
-    const add = ['webhook', 'add', 'pay', '--title', 'Pay', '--plugin', 'echo'];
+    const add = ['webhook', 'create', 'pay', '--title', 'Pay', '--plugin', 'echo'];
     const stripe = [...add, '--auth-mode', 'stripe', '--secret-stdin'];
     const planned = await ask([...stripe, '--dry-run'], secret);
     expect(planned).toContain('will be created at /hooks/pay');

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { catalogue } from '../../src/base/error-catalogue.ts';
 import { commands } from '../../src/cli/commands.ts';
 import type { CliHost, CliIo } from '../../src/cli/host.ts';
+import { listParts } from '../../src/cli/help.ts';
 import { makeProgram } from '../../src/cli/program.ts';
 
 /** Renders every command with its flags and examples, as `--help` does. */
@@ -99,11 +100,19 @@ function renderAction(command: Command): string {
 
 function renderBody(command: Command): string {
   const usage = `ductile ${pathOf(command)} ${command.usage()}`.replace(' [command]', '').trimEnd();
-  const definition = commands.find(({ noun, action }) => pathOf(command) === `${noun} ${action}`);
-  const examples = (definition?.examples ?? []).map((example) => `$ ${example}`);
+  const definitions = commands.filter(
+    ({ noun, action }) => pathOf(command) === `${noun} ${action}`,
+  );
+  const examples = definitions.flatMap((one) => one.examples).map((example) => `$ ${example}`);
   const block = ['```sh', usage, ...examples, '```'].join('\n');
-  const flags = renderFlags(command);
-  return flags === '' ? block : `${block}\n\n${flags}`;
+  const parts = renderParts(definitions.flatMap((one) => one.parts ?? []));
+  return [block, renderFlags(command), parts].filter((part) => part !== '').join('\n\n');
+}
+
+function renderParts(parts: readonly string[]): string {
+  if (parts.length === 0) return '';
+  const rows = listParts(parts).map(({ name, description }) => `- \`${name}\`: ${description}`);
+  return ['These commands check one part:', '', ...rows].join('\n');
 }
 
 function renderFlags(command: Command): string {

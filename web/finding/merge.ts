@@ -40,7 +40,7 @@ function describe(id: string, incident: Incident): MergedFinding {
     id,
     evidence: null,
     commands: [
-      ...(isBreaker ? [`ductile system reset ${plugin} --command ${command}`] : []),
+      ...(isBreaker ? [`ductile breaker reset ${plugin} --command ${command}`] : []),
       `ductile incident show ${incident.incident_id}`,
     ],
     why: null,

@@ -155,11 +155,15 @@ export const remedies: Readonly<Partial<Record<Name, RemedyRules>>> = {
   },
 };
 
+/** Operations whose command has other words than their name. */
+const namesByCommand: ReadonlyMap<string, Name> = new Map([['breaker.reset', 'system.reset']]);
+
 /** Parses a command of a finding; undefined if the dashboard can't run it. */
-export function readRemedy(command: string): Remedy | undefined {
-  const [program, noun = '', action = '', ...rest] = splitCommand(command) ?? [];
+export function readRemedy(line: string): Remedy | undefined {
+  const [program, noun = '', action = '', ...rest] = splitCommand(line) ?? [];
   if (program !== 'ductile') return undefined;
-  const name = `${noun}.${action}` as Name;
+  const command = `${noun}.${action}`;
+  const name = namesByCommand.get(command) ?? (command as Name);
   const rules = Object.hasOwn(remedies, name) ? remedies[name] : undefined;
   const input = rules && readInput(rules, rest);
   if (rules === undefined || input === undefined) return undefined;

@@ -50,10 +50,8 @@ function readSubject([program, noun = '', action, first, second]: readonly strin
   | Subject
   | undefined {
   if (program !== 'ductile' || first === undefined || first.startsWith('-')) return undefined;
-  if (noun === 'system') {
-    return action === 'reset'
-      ? { noun: 'plugin', href: link('plugins', { id: first }) }
-      : undefined;
+  if (noun === 'breaker' && action !== 'list') {
+    return { noun: 'plugin', href: link('plugins', { id: first }) };
   }
   if (noun === 'schedule') return toScheduleSubject(`${first}/${second ?? 'default'}`);
   const page = pages.get(noun);

@@ -40,7 +40,7 @@ export function PluginsPage() {
               </Card>
             )}
             {rows.length === 0 ? (
-              <Empty command="ductile plugin new hello">
+              <Empty command="ductile plugin create hello">
                 A plugin is a program that jobs run. There is no plugin yet. Create one:
               </Empty>
             ) : (

@@ -23,7 +23,7 @@ export function WebhooksPage() {
       <Loaded call={result}>
         {({ webhooks }) =>
           webhooks.length === 0 ? (
-            <Empty command="ductile webhook add deploys --title Deploys --plugin echo">
+            <Empty command="ductile webhook create deploys --title Deploys --plugin echo">
               A webhook starts work when another system calls it. There is no webhook yet. Create
               one:
             </Empty>

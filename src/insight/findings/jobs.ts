@@ -112,7 +112,7 @@ export const jobOverlong = defineFinding<OverlongJobs>({
       impact: dependencyKey === null ? 'item' : 'part',
       message: `Job ${id} of ${plugin} ${command} has held ${held} for ${age}${others}.`,
       evidence: `attempt ${attempt} started at ${startedAt} and ${silence}; ${describeUsual(usual)}`,
-      commands: [`ductile job cancel ${id}`, `ductile job inspect ${id}`],
+      commands: [`ductile job cancel ${id}`, `ductile job show ${id}`],
       why: id,
       since: startedAt,
       count,

@@ -131,7 +131,7 @@ export const breakerOpen = defineFinding<OpenBreaker>({
   condition: 'A command failed so often in a row that its schedules are held back.',
   rank: { severity: 'error', category: 'plugins' },
   fix: `${BREAKER_FIX} Then close the breaker, or wait: after its reset time it lets one job through.`,
-  command: 'ductile system reset PLUGIN',
+  command: 'ductile breaker reset PLUGIN',
   incident: 'found',
   async find({ ledger, now }) {
     const rows = await ledger.breakers.list({});
@@ -156,7 +156,7 @@ export const breakerOpen = defineFinding<OpenBreaker>({
       message: `The breaker of ${plugin} ${command} is ${shown}: its schedules start no jobs.`,
       evidence: `${failures}${last}${source}`,
       fix: `${BREAKER_FIX} Then close the breaker, or wait: ${describeProbe(state, triesAt, now)}.`,
-      commands: [`ductile system reset ${quoteShell(plugin)} --command ${quoteShell(command)}`],
+      commands: [`ductile breaker reset ${quoteShell(plugin)} --command ${quoteShell(command)}`],
       why: lastJobId ?? undefined,
       since: openedAt,
       detail: {

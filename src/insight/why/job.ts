@@ -209,13 +209,13 @@ function describeBreakerState(breaker: BreakerRow | undefined): ExplanationFact[
 function listCommands(facts: JobFacts): string[] {
   const { job, breaker } = facts;
   const { id, status, plugin } = job;
-  if (status === 'succeeded') return [`ductile job inspect ${id}`];
+  if (status === 'succeeded') return [`ductile job show ${id}`];
   return [
     ...listRepeatCommands(facts),
     `ductile logs --job ${id}`,
     ...(breaker === undefined || breaker.state === 'closed'
       ? []
-      : [`ductile system reset ${quoteShell(plugin)}`]),
+      : [`ductile breaker reset ${quoteShell(plugin)}`]),
   ];
 }
 

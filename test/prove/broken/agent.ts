@@ -92,7 +92,9 @@ function findCommand(
   words: readonly string[],
 ): { readonly command: CommandDefinition; readonly rest: readonly string[] } | undefined {
   const [first = '', second = ''] = words;
-  const full = commands.find(({ noun, action }) => noun === first && action === second);
+  const full = commands.find(
+    ({ noun, action, flag }) => noun === first && action === second && flag === undefined,
+  );
   if (full !== undefined) return { command: full, rest: words.slice(2) };
   const short = commands.find(({ alias }) => alias?.name === first);
   return short === undefined ? undefined : { command: short, rest: words.slice(1) };

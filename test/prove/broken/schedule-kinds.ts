@@ -57,7 +57,7 @@ export const openBreaker: Breakage = {
     message: /feed.*poll/,
     evidence: /3 failures.*the mailbox is away/,
     fix: /[Cc]lose the breaker/,
-    command: /^ductile system reset feed/,
+    command: /^ductile breaker reset feed/,
   },
 };
 
