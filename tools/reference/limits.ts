@@ -94,8 +94,8 @@ function listValues(value: unknown, path: string): [name: string, value: number]
 export function showLimit(name: string, value: number): string {
   if (/Ms(?:Max|Min)?(?:\.|$)/.test(name)) return formatDuration(value);
   if (/Bytes/.test(name)) return formatByteSize(value);
-  if (/Part$/.test(name)) return `${value * 100} %`;
-  if (/Seconds$/.test(name)) return `${value}s`;
+  if (name.endsWith('Part')) return `${value * 100} %`;
+  if (name.endsWith('Seconds')) return `${value}s`;
   return value.toLocaleString('en-US');
 }
 
