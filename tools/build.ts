@@ -2,10 +2,11 @@
  * Bundles the program into dist/ and compiles the native spawner into build/. Every file appears by a
  * rename, so that a running program isn't disturbed.
  */
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { build, type BuildOptions, type BuildResult, type Plugin } from 'esbuild';
 import { bundleUi, type UiBundle } from './build-ui.ts';
+import { collectNotices } from './collect-notices.ts';
 import { compileSpawner } from './compile-spawner.ts';
 
 const root = dirname(import.meta.dirname);
@@ -217,7 +218,10 @@ function lateBuiltins(): Plugin {
 async function publish(bundles: readonly Bundle[], ui: UiBundle): Promise<Set<string>> {
   const inputs = bundles.flatMap(({ metafile }) => Object.keys(metafile.inputs));
   const files = [
-    { path: join(dist, 'NOTICES.txt'), contents: await collectNotices([...inputs, ...ui.inputs]) },
+    {
+      path: join(dist, 'NOTICES.txt'),
+      contents: await collectNotices(root, [...inputs, ...ui.inputs]),
+    },
     ...bundles.flatMap(({ outputFiles }) => outputFiles),
     ...ui.files,
   ];
@@ -227,21 +231,6 @@ async function publish(bundles: readonly Bundle[], ui: UiBundle): Promise<Set<st
     await rename(`${path}.new`, path);
   }
   return new Set(files.map(({ path }) => path));
-}
-
-/** Collects the licenses of the bundled packages, which must be part of every copy. */
-async function collectNotices(inputs: readonly string[]): Promise<string> {
-  const packages = inputs
-    .map((input) => /^node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(input)?.[1])
-    .filter((name) => name !== undefined);
-  const notices: string[] = [];
-  for (const name of [...new Set(packages)].sort()) {
-    const directory = join(root, 'node_modules', name);
-    const license = (await readdir(directory)).find((file) => /^licen[cs]e/i.test(file));
-    const source = join(directory, license ?? 'package.json');
-    notices.push(`${name}\n\n${(await readFile(source, 'utf8')).trim()}\n`);
-  }
-  return notices.join(`\n${'-'.repeat(80)}\n\n`);
 }
 
 /** Compiles the native spawner. Without a C compiler the service uses the spawner for Node. */

@@ -81,6 +81,7 @@ function renderErrors(): string {
 
 Every failure has one of these codes. The HTTP API returns a body of type \`application/problem+json\`
 with \`error\`, \`code\`, \`hint\`, \`retryable\`, \`request_id\` and, if a location is known, \`place\`.
+\`docs\` is the path of the code on this page; \`ductile docs errors#CODE\` prints its address.
 The CLI prints the same and exits with the exit code. *Retryable* means that the same request can
 succeed later without a change.
 

@@ -43,6 +43,32 @@ is_built() {
   [ -z "$newer" ]
 }
 
+# Builds the documentation site if a page is newer. The first start of the program does without it.
+prepare_docs() {
+  if is_docs_built; then return; fi
+  take_lock
+  is_docs_built || build_docs
+  release_lock
+}
+
+is_docs_built() {
+  [ -f "$root/dist/.docs-stamp" ] && [ -f "$root/dist/docs/index.html.gz" ] || return 1
+  newer=$(
+    cd "$root" &&
+      find docs tools/site tools/build-docs.ts web/icon.svg package-lock.json \
+        -newer dist/.docs-stamp ! -path 'docs/.vitepress/.temp*' ! -path docs/.vitepress 2>/dev/null |
+      head -n 1
+  )
+  [ -z "$newer" ]
+}
+
+build_docs() {
+  say 'building the documentation…'
+  find_node
+  run_quietly "$root/build/docs.log" "$node" "$root/tools/build-docs.ts" ||
+    fail 'building the documentation failed'
+}
+
 install() {
   say 'installing dependencies (once)…'
   command -v npm >/dev/null || fail 'npm was not found; install Node.js with npm, then run this again'
@@ -82,13 +108,26 @@ run_quietly() {
   return 1
 }
 
-# True if these arguments of vitest include tests of the dashboard.
+# True if these arguments of vitest include tests of the dashboard or the documentation site.
 wants_browser() {
   named=
   for argument in "$@"; do
     case $argument in
     -*) ;;
-    test | test/ui* | ui*) return 0 ;;
+    test | test/ui* | ui* | test/site* | site*) return 0 ;;
+    *) named=yes ;;
+    esac
+  done
+  [ -z "$named" ]
+}
+
+# True if these arguments of vitest include tests of the documentation site.
+wants_docs() {
+  named=
+  for argument in "$@"; do
+    case $argument in
+    -*) ;;
+    test | test/site* | site*) return 0 ;;
     *) named=yes ;;
     esac
   done

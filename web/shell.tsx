@@ -52,6 +52,10 @@ export function Shell({
               {page === 'doctor' && <FindingCount />}
             </a>
           ))}
+          <a class="nav-link" href="/docs/">
+            <Icon name="docs" />
+            <span>Documentation</span>
+          </a>
         </nav>
         <div class="bar">
           <Search />

@@ -5,6 +5,7 @@ import type { CliHost } from '../cli/host.ts';
 import type { ControlSocket } from '../cli/transport.ts';
 import { findConfig } from '../config/find.ts';
 import { rehearse, watch } from './extras.ts';
+import { findInstallPaths } from './install-paths.ts';
 import { locateState, openLocal } from './open-local.ts';
 
 /** Returns the named configuration and the one in use, if they are different files. */
@@ -53,6 +54,10 @@ export const cliHost: CliHost = {
     return runMcp(options);
   },
   openLocal,
+  findDocs() {
+    const { docs, docsSource } = findInstallPaths();
+    return docsSource ?? docs;
+  },
   async findSocket(given) {
     const { findSocket, readControlKey, readSocketConfig, describeSocketOwner } =
       await import('../http/control-socket.ts');

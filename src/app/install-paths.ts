@@ -13,6 +13,10 @@ interface InstallPaths {
   readonly sdk: string;
   /** The dashboard's files, which the build creates. */
   readonly ui: string;
+  /** The documentation site, which tools/build-docs creates. */
+  readonly docs: string;
+  /** The directory with the pages of the documentation, which only a clone has. */
+  readonly docsSource: string | undefined;
 }
 
 export function findInstallPaths(from: string = import.meta.dirname): InstallPaths {
@@ -22,6 +26,7 @@ export function findInstallPaths(from: string = import.meta.dirname): InstallPat
   const packed = join(root, 'dist', 'plugins');
   const packedPackages = join(root, 'dist', 'packages');
   const packedSdk = join(root, 'dist', 'sdk');
+  const docsSource = join(root, 'docs');
   const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     version: string;
   };
@@ -34,6 +39,8 @@ export function findInstallPaths(from: string = import.meta.dirname): InstallPat
     packages: existsSync(packedPackages) ? packedPackages : join(root, 'packages'),
     sdk: existsSync(packedSdk) ? packedSdk : join(root, 'sdk'),
     ui: join(root, 'dist', 'ui'),
+    docs: join(root, 'dist', 'docs'),
+    docsSource: existsSync(docsSource) ? docsSource : undefined,
   };
 }
 

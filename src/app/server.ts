@@ -224,13 +224,14 @@ interface Surfaces {
 async function openSurfaces({ config, engine, log }: Instance): Promise<Surfaces> {
   const context: Context = { engine, principal: localOwner(), submittedBy: 'cli' };
   const httpLog = log.child('http');
-  const mcp = createMcpHttpHandler(findInstallPaths().version);
+  const { ui, docs, version } = findInstallPaths();
+  const mcp = createMcpHttpHandler(version);
   const own = config.state.kind === 'postgres' ? { processId: engine.processId } : {};
   const control = await listenControl(
     { ...describeSocketOwner(config.state.dir), ...own },
     context,
     httpLog,
-    mcp,
+    { mcp, docs },
   );
   const listeners: HttpListener[] = [control];
   const open = async (opening: Promise<HttpListener>): Promise<string> => {
@@ -244,8 +245,7 @@ async function openSurfaces({ config, engine, log }: Instance): Promise<Surfaces
   let [api, webhooks]: (string | undefined)[] = [];
   try {
     if (config.api.enabled) {
-      const { ui } = findInstallPaths();
-      api = await open(listenApi({ ...config.api, ui, mcp }, engine, httpLog));
+      api = await open(listenApi({ ...config.api, ui, docs, mcp }, engine, httpLog));
     }
     if (config.webhooks.enabled) {
       await engine.webhooks.requireSecrets();

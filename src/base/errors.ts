@@ -31,6 +31,11 @@ export class DuctileError extends Error {
     return catalogue[this.code];
   }
 
+  /** Path of the page about this code, on the service's address. */
+  get docs(): string {
+    return `/docs/reference/errors#${this.code.toLowerCase()}`;
+  }
+
   toJSON(): Record<string, unknown> {
     return {
       error: this.message,

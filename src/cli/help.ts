@@ -33,7 +33,7 @@ export function describeNoun(noun: string): string {
 /** Titles of the groups in `ductile --help`, with the nouns and commands of each. */
 export const commandGroups: Readonly<Record<string, readonly string[]>> = {
   Everyday: splitWords(
-    'init status logs why doctor job run plugin pipeline schedule queue signal watch ui demo',
+    'init status logs why doctor job run plugin pipeline schedule queue signal watch ui docs demo',
   ),
   'Set up': splitWords('config credential token webhook package installation tenant'),
   Operate: splitWords('system reload breaker incident jobs directive analytics'),
@@ -67,7 +67,7 @@ export const actionGroups: Readonly<
 };
 
 /** The last line of `ductile --help`. */
-const documentationLine = 'Documentation: docs/README.md in the repository.';
+const documentationLine = 'Documentation: ductile docs';
 
 function splitWords(text: string): string[] {
   return text.split(' ');

@@ -57,6 +57,8 @@ export interface CliHost {
   findSocket(config: string | undefined): Promise<ControlSocket | undefined>;
   /** Serves an agent over standard input and output until it leaves. */
   mcp(options: McpOptions): Promise<void>;
+  /** Returns the directory with the documentation's Markdown, plain or compressed. */
+  findDocs(): string;
   /** Opens the ledger without a service. */
   openLocal(config: string | undefined, need: LocalNeed): Promise<LocalConnection>;
 }

@@ -32,6 +32,7 @@ export function addOwnCommands(program: Command, system: Command, session: CliSe
   addExport(program, session);
   addApi(program, session);
   addUi(program, session);
+  addDocs(program, session);
   addWatch(program, session);
   addMcp(program, session);
   addSkills(program, session);
@@ -216,6 +217,18 @@ function addUi(program: Command, session: CliSession): void {
     .action(async (_, command: Command) => {
       const { showUi } = await import('./ui.ts');
       session.exitCode = await showUi(session, command.optsWithGlobals<CommonFlags>());
+    });
+}
+
+function addDocs(program: Command, session: CliSession): void {
+  program
+    .command('docs')
+    .description('Print the address of the documentation, or of one page.')
+    .argument('[page]', 'page, such as quickstart, guides/webhooks or errors#BUSY')
+    .addHelpText('after', '\nExamples:\n  $ ductile docs\n  $ ductile docs errors#BUSY')
+    .action(async (page: string | undefined, _, command: Command) => {
+      const { showDocs } = await import('./ui.ts');
+      session.exitCode = await showDocs(session, page, command.optsWithGlobals<CommonFlags>());
     });
 }
 

@@ -187,7 +187,8 @@ export function printError(error: DuctileError, io: CliIo, asJson: boolean): voi
   if (asJson) {
     // `error` is the sentence, as in the API; `message` is the name that most programs expect.
     const { error: sentence, code, ...rest } = error.toJSON();
-    const shown = { error: sentence, code, message: sentence, ...rest, exit_code: error.kind.exit };
+    const { docs, kind } = error;
+    const shown = { error: sentence, code, message: sentence, ...rest, exit_code: kind.exit, docs };
     const { value } = digest(shown, limits.resultBytes);
     io.stderr.write(`${toVisibleText(JSON.stringify(value))}\n`);
     return;
@@ -197,6 +198,7 @@ export function printError(error: DuctileError, io: CliIo, asJson: boolean): voi
     ...(error.place === undefined ? [] : [`where: ${error.place}`]),
     `to do: ${error.hint}`,
     `code:  ${error.code}`,
+    `more:  ductile docs errors#${error.code}`,
   ];
   for (const line of lines) io.stderr.write(`${toVisibleText(line)}\n`);
 }

@@ -43,20 +43,17 @@ import {
   type ApiRouter,
 } from './router.ts';
 import type { EventStreams } from './event-stream.ts';
-import type { DashboardHandler } from './dashboard.ts';
+import type { Sites } from './sites.ts';
 
 export interface ApiOptions {
   readonly base: Pick<Context, 'engine' | 'submittedBy'>;
   readonly operations: readonly Operation[];
   readonly authenticator: Authenticator;
   readonly streams: EventStreams;
-  /**
-   * Handles webhook deliveries and returns whether the request was one; undefined when this
-   * listener accepts none.
-   */
+  /** Handles webhook deliveries, and returns whether the request was one. */
   readonly webhooks?: WebhookHandler | undefined;
-  /** Handles requests for the dashboard and returns whether the request was one. */
-  readonly ui?: DashboardHandler | undefined;
+  /** Handles requests for the dashboard or the documentation; returns whether the request was one. */
+  readonly sites?: Sites | undefined;
   /** Handles the messages of AI agents at `/mcp`. */
   readonly mcp?: McpHandler | undefined;
   readonly log: Log;
@@ -93,8 +90,10 @@ async function serve(options: ApiOptions, router: ApiRouter, exchange: Exchange)
   // tunnel has.
   if (area === 'hooks' && (await options.webhooks?.(exchange))) return;
   if (authenticator.answerPreflight(exchange)) return;
-  // The dashboard's files hold no data; their requests for data need a token.
-  if (area === 'ui' && (await options.ui?.(exchange))) return;
+  // The documentation is as open as the list of endpoints.
+  const index = findRoute(router.find(splitPath('/')), 'GET')?.route;
+  const admit = () => authenticator.authenticate(exchange, index);
+  if (await options.sites?.(exchange, admit)) return;
   const { mcp, base } = options;
   if (mcp !== undefined && exchange.path === MCP_PATH) {
     await serveMcp({ mcp, authenticator, base }, exchange);

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
-import { gzip } from 'node:zlib';
+import { gunzipSync, gzip } from 'node:zlib';
 import type { Exchange } from './exchange.ts';
 
 /** A response body that is sent more than once: its bytes, the same compressed, and its tag. */
@@ -18,39 +18,57 @@ interface CachedResponseHeaders {
   readonly vary: string;
   /** Headers of every response of this kind. */
   readonly always: readonly string[];
+  /** Default: 200. */
+  readonly status?: number | undefined;
 }
 
 export async function createCachedResponse(bytes: Buffer, type: string): Promise<CachedResponse> {
   const zipped = await promisify(gzip)(bytes, { level: 9 });
-  const digest = createHash('sha256').update(bytes).digest('base64url').slice(0, 22);
   return {
     bytes,
     zipped: zipped.length < bytes.length ? zipped : undefined,
     type,
-    tag: `W/"${digest}"`,
+    tag: makeTag(bytes),
   };
+}
+
+/** Creates a response from compressed bytes, which are rarely needed in another form. */
+export function createZippedResponse(zipped: Buffer, type: string): CachedResponse {
+  return {
+    get bytes() {
+      return gunzipSync(zipped);
+    },
+    zipped,
+    type,
+    tag: makeTag(zipped),
+  };
+}
+
+function makeTag(bytes: Buffer): string {
+  return `W/"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`;
 }
 
 /** Sends the response, or 304 if the client has it; compressed if the client accepts that. */
 export function sendCachedResponse(
   exchange: Exchange,
-  { bytes, zipped, type, tag }: CachedResponse,
-  { cacheControl, vary, always }: CachedResponseHeaders,
+  cached: CachedResponse,
+  { cacheControl, vary, always, status = 200 }: CachedResponseHeaders,
 ): void {
+  const { zipped, type, tag } = cached;
   const { request, response } = exchange;
   if (response.headersSent || response.destroyed) return;
   const { headers } = request;
   const common = ['cache-control', cacheControl, 'etag', tag, 'vary', vary];
-  if (hasTag(headers['if-none-match'], tag)) {
+  if (status === 200 && hasTag(headers['if-none-match'], tag)) {
     exchange.begin(304, common, always);
     response.end();
     return;
   }
   const isZipped = zipped !== undefined && acceptsGzip(headers['accept-encoding']);
-  const body = isZipped ? zipped : bytes;
+  const body = isZipped ? zipped : cached.bytes;
   const encoding = isZipped ? ['content-encoding', 'gzip'] : [];
   const size = ['content-type', type, 'content-length', String(body.length)];
-  exchange.begin(200, [...common, ...encoding, ...size], always);
+  exchange.begin(status, [...common, ...encoding, ...size], always);
   response.end(request.method === 'HEAD' ? undefined : body);
 }
 

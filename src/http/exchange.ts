@@ -128,6 +128,7 @@ export function toProblem(error: DuctileError, requestId: string): string {
     ...error.toJSON(),
     error: message,
     request_id: requestId,
+    docs: error.docs,
   };
   return `${JSON.stringify(problem)}\n`;
 }

@@ -20,17 +20,21 @@ import {
 } from './control-socket.ts';
 import type { SocketOwner } from './control-socket.ts';
 import { createEventStreams } from './event-stream.ts';
-import { createDashboard } from './dashboard.ts';
+import { createSites, type SiteDirectories } from './sites.ts';
 
 /** Only the owner may open the socket. */
 const SOCKET_UMASK = 0o177;
+
+interface ControlHandlers extends SiteDirectories {
+  readonly mcp?: McpHandler;
+}
 
 /** Serves all operations on a Unix socket that only the local operator can open. */
 export async function listenControl(
   owner: SocketOwner,
   context: Context,
   log: Log,
-  mcp?: McpHandler,
+  { mcp, ...directories }: ControlHandlers = {},
 ): Promise<HttpListener> {
   const path = socketPath(owner);
   await clearSocket(path, owner);
@@ -40,6 +44,7 @@ export async function listenControl(
   const before = process.umask(SOCKET_UMASK);
   const listening = open(context, createControlAuthenticator(context, rules), { path }, log, {
     mcp,
+    sites: createSites(directories),
   });
   process.umask(before);
   const listener = await listening;
@@ -57,22 +62,20 @@ interface ApiAddress {
   readonly port: number;
 }
 
-interface ApiListenRequest extends ApiAddress {
-  /** The directory with the dashboard's files; undefined if it is disabled. */
-  readonly ui?: string;
+interface ApiListenRequest extends ApiAddress, SiteDirectories {
   readonly mcp?: McpHandler;
 }
 
 /** Serves the API with tokens, on the configured address. */
 export function listenApi(
-  { host, port, ui, mcp }: ApiListenRequest,
+  { host, port, ui, docs, mcp }: ApiListenRequest,
   engine: Context['engine'],
   log: Log,
 ): Promise<HttpListener> {
   const base = { engine, submittedBy: 'api' } as const;
   const handlers = {
     webhooks: createWebhookHandler(base),
-    ui: ui === undefined ? undefined : createDashboard(ui),
+    sites: createSites({ ui, docs }),
     mcp,
   };
   return open(base, createTokenAuthenticator(base, host), { host, port }, log, handlers);
@@ -92,7 +95,7 @@ async function open(
   authenticator: Authenticator,
   address: Parameters<typeof listen>[1],
   log: Log,
-  handlers: Pick<ApiOptions, 'webhooks' | 'ui' | 'mcp'> = {},
+  handlers: Pick<ApiOptions, 'webhooks' | 'sites' | 'mcp'> = {},
 ): Promise<HttpListener> {
   const streams = createEventStreams();
   const base = { engine, submittedBy };

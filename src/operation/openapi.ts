@@ -49,6 +49,7 @@ function toDocument(
   return {
     openapi: '3.1.0',
     info: { title: 'Ductile Gateway', version: '1.0' },
+    externalDocs: { url: '/docs/' },
     servers: [{ url: '/' }],
     paths,
     components: {
@@ -79,6 +80,7 @@ const problemSchema = {
     retryable: { type: 'boolean' },
     details: { type: 'object', description: 'further data for programs' },
     request_id: { type: 'string' },
+    docs: { type: 'string', description: 'path of the page about this code' },
   },
 };
 

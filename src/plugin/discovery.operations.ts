@@ -174,6 +174,7 @@ export const systemIndex = defineOperation({
         openapi: '/openapi.json',
         ai_plugin: '/.well-known/ai-plugin.json',
         dashboard: '/ui',
+        documentation: '/docs/',
       },
     });
   },

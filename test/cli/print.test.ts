@@ -23,6 +23,7 @@ describe('errors', () => {
         'where: /etc/ductile/config.yaml:3:3',
         'to do: Correct the named key, then start again.',
         'code:  CONFIG_INVALID',
+        'more:  ductile docs errors#CONFIG_INVALID',
         '',
       ].join('\n'),
     );
@@ -41,6 +42,7 @@ describe('errors', () => {
       hint: 'Correct the named key, then start again.',
       retryable: false,
       exit_code: 78,
+      docs: '/docs/reference/errors#config_invalid',
     });
   });
 

@@ -50,6 +50,7 @@ describe('answers', () => {
       hint: expect.any(String),
       retryable: false,
       request_id: 'mine',
+      docs: '/docs/reference/errors#job_not_found',
     });
   });
 

@@ -1,4 +1,5 @@
 /** Runs the command line with a fake host: no process, no service, no files. */
+import { join } from 'node:path';
 import type { CliHost, CliIo } from '../../src/cli/host.ts';
 import { watchAll } from '../../extras/watch/watch.ts';
 import { runCli } from '../../src/cli/run.ts';
@@ -48,6 +49,7 @@ export async function run(
     migrate: record('migrate', { schema: 4 }),
     mcp: record('mcp', undefined),
     findSocket: record('findSocket', undefined),
+    findDocs: () => join(import.meta.dirname, '../../docs'),
     async openLocal(config, need) {
       hostCalls.push(['openLocal', config, need]);
       return Promise.resolve({

@@ -62,7 +62,7 @@ Every command that changes something accepts \`--dry-run\`, which prints what wo
 the two. Both flags together are refused.
 
 An error is one line on
-standard error: \`{"error", "code", "message", "place"?, "hint", "retryable", "details"?, "exit_code"}\`.
+standard error: \`{"error", "code", "message", "place"?, "hint", "retryable", "details"?, "exit_code", "docs"}\`.
 \`error\` and \`message\` are the same sentence; the first is what the API calls it.
 
 ${[...nouns, ...others].map(renderCommand).join('\n')}

@@ -12,6 +12,7 @@ const paths: ReadonlyMap<string, string> = new Map([
   ['packages', 'M3 6.5 10 3l7 3.5v7L10 17l-7-3.5zM3 6.5l7 3.5 7-3.5M10 10v7'],
   ['plugins', 'M7 3v4m6-4v4M5 7h10v3a5 5 0 0 1-10 0zm5 8v3'],
   ['tenants', 'M3 17V8l5-4 5 4v9M13 17v-6h4v6M7 17v-4h2v4M2 17h16'],
+  ['docs', 'M10 5.5C8 4 5.5 3.5 3 4v12c2.5-.5 5 0 7 1.5 2-1.5 4.5-2 7-1.5V4c-2.5-.5-5 0-7 1.5zV17'],
   ['search', 'M9 3a6 6 0 1 0 0 12A6 6 0 0 0 9 3zm4.5 10.5L17 17'],
   [
     'light',

@@ -1,0 +1,107 @@
+/**
+ * Builds the documentation site into dist/docs, compressed. The service serves it at /docs. The new site
+ * replaces the old one at once, so that a running service isn't disturbed.
+ */
+import { createHash } from 'node:crypto';
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, extname, join, sep } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { build } from 'vitepress';
+import { collectNotices } from './collect-notices.ts';
+import { renderIndex } from './site/llms.ts';
+import { readDocsPages, withoutComments } from './site/pages.ts';
+
+const root = dirname(import.meta.dirname);
+const docs = join(root, 'docs');
+/** Output of VitePress. */
+const raw = join(root, 'build', 'docs');
+const target = join(root, 'dist', 'docs');
+/** Lists the bundled modules; docs/.vitepress/config.ts writes it. */
+const MODULES = 'modules.json';
+/** Formats that are compressed already. */
+const compressed = new Set(['.png', '.jpg', '.webp', '.woff2']);
+
+const startedAt = performance.now();
+const stamp = await prepareStamp();
+// VitePress looks for Vue below the current directory.
+process.chdir(root);
+await rm(raw, { recursive: true, force: true });
+await build(docs);
+const bytes = await publish(new Map([...(await readSite()), ...(await renderTexts())]));
+await rename(stamp, join(root, 'dist', '.docs-stamp'));
+const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+console.log(`built dist/docs (${(bytes / 1e6).toFixed(2)} MB) in ${seconds} s`);
+
+/** Has the time of the start, so that pages that change meanwhile are newer. */
+async function prepareStamp(): Promise<string> {
+  const path = join(root, 'dist', '.docs-stamp-new');
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, '');
+  return path;
+}
+
+type SiteFiles = ReadonlyMap<string, Buffer>;
+
+async function readSite(): Promise<SiteFiles> {
+  const files = new Map<string, Buffer>();
+  for (const path of await readdir(raw, { recursive: true })) {
+    const name = path.split(sep).join('/');
+    const file = join(raw, path);
+    if (name === MODULES || !(await stat(file)).isFile()) continue;
+    const content = await readFile(file);
+    if (extname(name) !== '.html') files.set(name, content);
+    else files.set(name, Buffer.from(moveScripts(String(content), name, files)));
+  }
+  return files;
+}
+
+/**
+ * Moves scripts of the page into files, and removes style attributes. The service's policy allows
+ * neither in a page.
+ */
+function moveScripts(html: string, name: string, files: Map<string, Buffer>): string {
+  const moved = html
+    .replaceAll(/<script id="[^"]+">([^]*?)<\/script>/g, (_, script: string) => {
+      const hash = createHash('sha256').update(script).digest('hex').slice(0, 8);
+      const asset = `assets/early.${hash}.js`;
+      files.set(asset, Buffer.from(script));
+      return `<script src="/docs/${asset}"></script>`;
+    })
+    .replaceAll(/ style="[^"]*"/g, '');
+  const fault = /<script(?![^>]* src=)[^>]*>|<style|<[^>]+ on\w+=/.exec(moved)?.[0];
+  if (fault !== undefined) throw new Error(`${name} has ${fault}, which its policy forbids`);
+  return moved;
+}
+
+/** The pages as Markdown, lists of them for programs, and the licenses. */
+async function renderTexts(): Promise<SiteFiles> {
+  const pages = await readDocsPages(docs);
+  const modules = JSON.parse(await readFile(join(raw, MODULES), 'utf8')) as string[];
+  const texts: readonly (readonly [string, string])[] = [
+    ...pages.map(({ source, text }) => [source, withoutComments(text)] as const),
+    ['llms.txt', renderIndex(pages)],
+    ['NOTICES.txt', await collectNotices(root, modules)],
+    ['icon.svg', await readFile(join(root, 'web', 'icon.svg'), 'utf8')],
+  ];
+  return new Map(texts.map(([name, text]) => [name, Buffer.from(text)]));
+}
+
+/** Returns the number of bytes. */
+async function publish(files: SiteFiles): Promise<number> {
+  const [next, last] = [`${target}.new`, `${target}.old`];
+  await rm(next, { recursive: true, force: true });
+  let total = 0;
+  for (const [name, content] of files) {
+    const isCompressed = compressed.has(extname(name));
+    const path = join(next, isCompressed ? name : `${name}.gz`);
+    const written = isCompressed ? content : gzipSync(content, { level: 9 });
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, written);
+    total += written.length;
+  }
+  await rm(last, { recursive: true, force: true });
+  await rename(target, last).catch(() => undefined);
+  await rename(next, target);
+  await rm(last, { recursive: true, force: true });
+  return total;
+}
