@@ -2,7 +2,7 @@
 import { noRules } from '../../src/ledger/rules.ts';
 import { CommitBus } from '../../src/engine/commit-events.ts';
 import type { LedgerContext } from '../../src/engine/context.ts';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import { setImmediate as turn } from 'node:timers/promises';
 import { z } from 'zod';
 import { makeLogger } from '../../src/base/log.ts';

@@ -50,7 +50,7 @@ test('a package is requested by a form, and shows the address and secret of its 
     // Read before the dialog's close event, which comes later.
     const left = await dialog
       .getByRole('button', { name: 'I have it' })
-      .evaluate(async (button) => {
+      .evaluate(async (button: HTMLElement) => {
         button.click();
         await Promise.resolve();
         return button.ownerDocument.documentElement.outerHTML;
