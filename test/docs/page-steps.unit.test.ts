@@ -63,6 +63,14 @@ test('a block is skipped only with a reason', () => {
   expect(() => parseSteps(`<!-- skip -->${block}`)).toThrow('say why');
 });
 
+test('a command that would change the machine is refused', () => {
+  const refused = ['sudo ls', 'useradd ductile', 'cp a /etc/ductile/', 'npm install -g ductile'];
+  for (const command of refused) {
+    expect(() => parseSteps(`\`\`\`sh\n${command}\n\`\`\`\n`)).toThrow('reaches beyond the test');
+    expect(parseSteps(`<!-- skip: needs root -->\n\n\`\`\`sh\n${command}\n\`\`\`\n`)).toEqual([]);
+  }
+});
+
 test('blocks in other languages are not steps', () => {
   expect(parseSteps('```yaml\nplugins: {}\n```\n\n```mermaid\nflowchart\n```\n')).toEqual([]);
 });

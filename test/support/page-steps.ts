@@ -35,6 +35,10 @@ const fence = /^( *)(`{3,})(\w*)[^`]*$/;
 const mark = /^ *<!-- (file|append|skip|start)(?:: (.*?))? -->$/;
 const hidden = /^ *<!-- hidden(?:: sh|-file: (\S+))$/;
 
+/** Commands that would change the machine of whoever runs the tests. Their blocks have to be skipped. */
+const reaching =
+  /\b(?:sudo|useradd|systemctl|loginctl|docker|podman|apt-get|apt)\b|\bnpm (?:install|ci|test)\b|[ >"](?:\/etc|\/opt|\/usr|\/var)\//;
+
 /** Reads the steps of a page. Blocks in other languages than sh and console are steps if they name a file. */
 export function parseSteps(page: string): PageStep[] {
   const lines = page.split('\n');
@@ -67,7 +71,17 @@ export function parseSteps(page: string): PageStep[] {
       throw new Error(`line ${index + 1}: no block follows the comment "${pending.name}"`);
     }
   }
+  for (const step of steps) checkReach(step);
   return steps;
+}
+
+function checkReach(step: PageStep): void {
+  const lines = step.kind === 'console' ? step.entries.map(({ command }) => command) : [step.text];
+  const [found] = reaching.exec(step.kind === 'file' ? step.path : lines.join('\n')) ?? [];
+  if (found !== undefined)
+    throw new Error(
+      `line ${step.line}: skip the block, because "${found.trim()}" reaches beyond the test`,
+    );
 }
 
 function makeHiddenStep(path: string | undefined, text: string, line: number): PageStep {
