@@ -1,46 +1,13 @@
-/** Recipes by their effect, with the program itself: their commands are typed, and what arrives is checked. */
+/** What recipes promise beyond the commands that they show, with the program itself. */
 import { createHmac } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { chmod, mkdir, readFile, readdir, rm, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { claudeOutput, makeFakeAgent } from '../support/fake-agent.ts';
+import { makeFakeAgent } from '../support/fake-agent.ts';
 import { eventually } from '../support/instance.ts';
-import { openRecipe, type Program } from '../support/program.ts';
+import { openRecipe } from '../support/program.ts';
 import { startWebServer } from '../support/web-server.ts';
-
-/** Types the commands of a page in their order, without those that don't end. */
-async function typeAll({
-  type,
-  commands,
-}: Pick<Program, 'type'> & { readonly commands: readonly string[] }): Promise<string> {
-  const lines = commands.filter((line) => line !== 'ductile system start');
-  const printed: string[] = [];
-  for (const line of lines) {
-    // A running service may still write the file at this point.
-    const isFile = line.startsWith('cat ');
-    const look = async (): Promise<string | false> => (await type(line).catch(() => '')) || false;
-    printed.push(
-      isFile ? await eventually(`${line} shows something`, look, 60_000) : await type(line),
-    );
-  }
-  return printed.join('');
-}
-
-test('watch-a-folder.md notes a PDF that arrives, and nothing else', async () => {
-  const recipe = await openRecipe('watch-a-folder.md');
-  await mkdir(join(recipe.place, 'inbox'));
-  const before = join(recipe.place, 'inbox/before.pdf');
-  await writeFile(before, 'old');
-  // A file that is younger than `min_age_ms` at the first poll counts as one that arrives.
-  const anHourAgo = new Date(Date.now() - 3_600_000);
-  await utimes(before, anHourAgo, anHourAgo);
-  const printed = await typeAll(recipe);
-  expect(printed).toContain('first.pdf arrived, 6 bytes');
-  await writeFile(join(recipe.place, 'inbox/other.txt'), 'no');
-  await recipe.type('sleep 2 && ductile plugin run folder-watch');
-  expect(await recipe.messages('notes.jsonl', 1)).toEqual(['first.pdf arrived, 6 bytes']);
-});
 
 test('watch-a-folder.md posts to an address instead, as the page says', async () => {
   const chat = await startWebServer((_request, response) => response.end());
@@ -50,38 +17,16 @@ test('watch-a-folder.md posts to an address instead, as the page says', async ()
   ]);
   await mkdir(join(recipe.place, 'inbox'));
   await writeFile(join(recipe.place, 'inbox/there.pdf'), 'old');
-  await recipe.type('ductile plugin run folder-watch');
+  await recipe.type('ductile plugin run inbox');
   expect(chat.received.map(({ method, path, body }) => [method, path, body])).toEqual([
     ['POST', '/hook', '{"text": "there.pdf arrived, 3 bytes"}'],
   ]);
 });
 
-test('watch-an-address.md notes each version of a page once', async () => {
-  let body = '{"open": true}';
-  const web = await startWebServer((_request, response) => response.end(body));
-  const recipe = await openRecipe('watch-an-address.md', [
-    ['https://example.com/status.json', `"${web.url}/status.json", allow_private: true`],
-  ]);
-  await typeAll(recipe);
-  await recipe.type('ductile plugin run http-fetch');
-  body = '{"open": false}';
-  await recipe.type('ductile plugin run http-fetch');
-  expect(await recipe.messages('notes.jsonl', 2)).toEqual([
-    `${web.url}/status.json now says {"open": true}`,
-    `${web.url}/status.json now says {"open": false}`,
-  ]);
-});
-
-test('scheduled-command.md packs the folder, and reports a failure for good', async () => {
+test('scheduled-command.md reports a command that keeps failing, once', async () => {
   const recipe = await openRecipe('scheduled-command.md', [
     ['backoff_base: 5m', 'backoff_base: 1ms'],
   ]);
-  await mkdir(join(recipe.place, 'data'));
-  await writeFile(join(recipe.place, 'data/precious'), 'x');
-  const printed = await typeAll(recipe);
-  expect(printed).toContain('2026-12-01T01:30:00');
-  expect(printed).toContain('./precious');
-  await rm(join(recipe.place, 'data'), { recursive: true });
   await expect(recipe.type('ductile plugin run backup --command run')).rejects.toThrow(
     'exited with',
   );
@@ -92,14 +37,11 @@ test('scheduled-command.md packs the folder, and reports a failure for good', as
 
 test('deploy-on-push.md deploys what GitHub pushes to main, once, and again on request', async () => {
   const recipe = await openRecipe('deploy-on-push.md', [['127.0.0.1:8081', '127.0.0.1:0']]);
-  const { place, type, commands } = recipe;
-  await mkdir(join(place, 'app'));
-  const program = `#!/bin/sh\necho "$1" >> '${place}/app/deployed'\n`;
-  await writeFile(join(place, 'app/deploy'), program);
-  await chmod(join(place, 'app/deploy'), 0o755);
-  const [add = '', play = ''] = commands;
-  const secret = /secret +(\S+)/.exec(await type(add))?.[1] ?? '';
-  expect(await type(play)).toMatch(/status +succeeded/);
+  const { place, type } = recipe;
+  const created = await type(
+    'ductile webhook create github --title GitHub --signal github.push --auth-mode github',
+  );
+  const secret = /secret +(\S+)/.exec(created)?.[1] ?? '';
   const { addresses } = await recipe.start();
   const deployed = () => readFile(join(place, 'app/deployed'), 'utf8').catch(() => '');
   const push = async (branch: string, after: string, delivery: string): Promise<number> => {
@@ -119,42 +61,38 @@ test('deploy-on-push.md deploys what GitHub pushes to main, once, and again on r
   };
   expect(await push('topic', 'aaa', 'd1')).toBe(202);
   expect(await push('main', 'bbb', 'd2')).toBe(202);
-  await eventually('it is deployed', async () => (await deployed()) === 'bbb\n');
+  await eventually('it is deployed', async () => (await deployed()) === 'deployed bbb\n');
   expect(await push('main', 'bbb', 'd2')).toBe(200);
   expect(await push('main', 'ccc', 'd3')).toBe(202);
-  await eventually('the next is deployed', async () => (await deployed()) === 'bbb\nccc\n');
+  const both = 'deployed bbb\ndeployed ccc\n';
+  await eventually('the next is deployed', async () => (await deployed()) === both);
   const listed = await type('ductile webhook deliveries github --json');
   const { deliveries } = JSON.parse(listed) as { deliveries: { delivery_id: string }[] };
   const newest = deliveries.map(({ delivery_id: id }) => id)[0];
   await type(`ductile webhook replay ${newest}`);
-  await eventually('it is deployed again', async () => (await deployed()) === 'bbb\nccc\nccc\n');
+  await eventually(
+    'it is deployed again',
+    async () => (await deployed()) === `${both}deployed ccc\n`,
+  );
 });
 
-test('ask-before-acting.md waits for an approval, removes after a yes, and keeps after a no', async () => {
+test('ask-before-acting.md keeps the folder after a no', async () => {
   const recipe = await openRecipe('ask-before-acting.md');
   const { place, type } = recipe;
-  for (const folder of ['2019', '2020'])
-    await mkdir(join(place, 'old', folder), { recursive: true });
+  await mkdir(join(place, 'old/2020'), { recursive: true });
   await recipe.start();
-  await typeAll(recipe);
-  expect(await recipe.messages('questions.jsonl', 1)).toEqual(['Remove 2019?']);
-  const findWaiting = (): Promise<string> =>
-    eventually('a run waits', async () => {
-      const listed = await type('ductile run list --awaiting-approval --json');
-      const { runs } = JSON.parse(listed) as { runs: { run_id: string }[] };
-      return runs[0]?.run_id;
-    });
-  await type(`ductile run approve ${await findWaiting()} sure --why checked`);
-  await eventually('it is removed', () => !existsSync(join(place, 'old/2019')));
   await type(`ductile pipeline run clean --payload '{"folder": "2020"}' --no-wait`);
-  const second = await findWaiting();
-  await type(`ductile run reject ${second} sure`);
-  expect(await type(`ductile run show ${second}`)).toMatch(/status +halted/);
+  const waiting = await eventually('a run waits', async () => {
+    const listed = await type('ductile run list --awaiting-approval --json');
+    const { runs } = JSON.parse(listed) as { runs: { run_id: string }[] };
+    return runs[0]?.run_id;
+  });
+  await type(`ductile run reject ${waiting} sure`);
+  expect(await type(`ductile run show ${waiting}`)).toMatch(/status +halted/);
   expect(await readdir(join(place, 'old'))).toEqual(['2020']);
-  expect(await recipe.messages('questions.jsonl', 2)).toEqual(['Remove 2019?', 'Remove 2020?']);
 });
 
-test('agent-task.md notes what the agent says, and why it failed', async () => {
+test('agent-task.md notes why the agent failed', async () => {
   const claude = await makeFakeAgent('claude');
   const recipe = await openRecipe('agent-task.md', [
     [
@@ -163,14 +101,12 @@ test('agent-task.md notes what the agent says, and why it failed', async () => {
     ],
     ['timeouts: { task: 30m }', 'timeouts: { task: 30m }\n    retry: { max_attempts: 1 }'],
   ]);
-  await claude.behave({ stdout: claudeOutput('Nothing new.') });
-  await recipe.type(`mkdir -p ${recipe.place}/tasks`);
-  await recipe.start();
-  expect(await typeAll(recipe)).toContain('briefing\\n\\nNothing new.');
+  await mkdir(join(recipe.place, 'tasks'));
+  await recipe.type(recipe.commands.find((line) => line.includes('scaffold')) ?? '');
   expect(existsSync(join(recipe.place, 'tasks/briefing/TASK.md'))).toBe(true);
   await claude.behave({ code: 3, stderr: 'no credit' });
-  const again = recipe.commands.find((line) => line.includes('--command task')) ?? '';
-  await expect(recipe.type(again)).rejects.toThrow('no credit');
-  const [, failure] = await recipe.messages('answers.jsonl', 2);
-  expect(failure).toMatch(/^Job \S+ \(agent task\) ended as failed: error:exit_3: no credit$/);
+  const task = recipe.commands.find((line) => line.includes('--command task')) ?? '';
+  await expect(recipe.type(task)).rejects.toThrow('no credit');
+  const [failure] = await recipe.messages('answers.jsonl', 1);
+  expect(failure).toMatch(/^Job \S+ \(briefing task\) ended as failed: error:exit_3: no credit$/);
 });

@@ -1,19 +1,34 @@
 /** The recipes are complete and sound. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { cliHost } from '../../src/app/cli-host.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { run, type CliResult } from '../support/fake-cli.ts';
+import { parseSteps } from '../support/page-steps.ts';
 import { pluginsRoot } from '../support/plugin-process.ts';
+import { blocksIn } from '../support/program.ts';
 
 const docs = resolve(import.meta.dirname, '../../docs');
 const pages = readdirSync(join(docs, 'recipes')).filter((name) => name !== 'README.md');
 
-function blocksOf(text: string, language: string): string[] {
-  const found = text.matchAll(new RegExp(`\`\`\`${language}\n([^]*?)\`\`\``, 'g'));
-  return [...found].map(([, block = '']) => block);
+const sections = [
+  'Configuration',
+  'Try it',
+  'How it works',
+  'Settings you may want to change',
+  "If it doesn't work",
+];
+
+function readRecipe(page: string): string {
+  return readFileSync(join(docs, 'recipes', page), 'utf8');
+}
+
+/** What the commands of a page print, as it shows it. */
+function outputsIn(text: string): string {
+  const consoles = parseSteps(text).filter((step) => step.kind === 'console');
+  return consoles.flatMap(({ entries }) => entries.map(({ output }) => output)).join('');
 }
 
 function type(args: readonly string[], cwd: string): Promise<CliResult> {
@@ -30,34 +45,51 @@ async function checkMentioned(text: string): Promise<void> {
 }
 
 describe('recipes', () => {
-  test('all are in the list', () => {
-    const list = readFileSync(join(docs, 'recipes/README.md'), 'utf8');
+  test('there are at least sixteen, and all are in the list', () => {
+    const list = readRecipe('README.md');
     const linked = [...list.matchAll(/\]\(([\w-]+\.md)\)/g)].map(([, name = '']) => name);
     expect(linked.toSorted()).toEqual(pages.toSorted());
+    expect(pages.length).toBeGreaterThanOrEqual(16);
   });
 
-  test('each has a test that checks its effect', () => {
-    const tests = ['recipe-effects.test.ts', 'recipe-alerts.test.ts']
-      .map((name) => readFileSync(join(import.meta.dirname, name), 'utf8'))
-      .join('\n');
-    expect(pages.filter((page) => !tests.includes(page))).toEqual([]);
+  test.each(pages)('%s has all sections in order', (page) => {
+    const headings = [...readRecipe(page).matchAll(/^## (.*)$/gm)].map(([, title = '']) => title);
+    expect(headings.filter((title) => sections.includes(title))).toEqual(sections);
   });
 
-  test.each(pages)('%s has sound configurations, and commands that exist', async (page) => {
+  test.each(pages)('%s shows its effect in a console block', (page) => {
+    const text = readRecipe(page);
+    const [result = ''] = blocksIn(text, 'text');
+    const lines = result.trim().split('\n');
+    expect(lines).not.toEqual(['']);
+    expect(text.indexOf('```text')).toBeLessThan(text.indexOf('## Configuration'));
+    const shown = outputsIn(text);
+    for (const line of lines) expect(shown).toContain(line);
+  });
+
+  test.each(pages)('%s has a sound configuration, and commands that exist', async (page) => {
     const place = await makeDirectory();
-    const text = readFileSync(join(docs, 'recipes', page), 'utf8').replaceAll('/srv', place);
-    const rest = `state: { path: ./state/ductile.db }\nplugin_roots: [${pluginsRoot}]\n`;
-    const blocks = blocksOf(text, 'yaml');
-    expect(blocks.length).toBeGreaterThan(0);
-    for (const [index, yaml] of blocks.entries()) {
-      const directory = join(place, `config-${index}`);
-      await mkdir(directory);
-      await writeFile(join(directory, 'config.yaml'), yaml + rest);
-      const checked = await type(['config', 'check', '--config', directory], place);
-      expect([checked.code, checked.err]).toEqual([0, '']);
-      // The only warning is that the test didn't lock it.
-      expect(checked.out).toMatch(/0 errors, 1 warning/);
+    const text = readRecipe(page);
+    const config = join(place, 'config');
+    for (const step of parseSteps(text)) {
+      if (step.kind !== 'file') continue;
+      const path = step.path
+        .replace('~/.config/ductile', config)
+        .replace(/^~/, place)
+        .replace(/^\/srv\b/, join(place, 'srv'));
+      await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+      await writeFile(path, step.text.replaceAll(/(?<![\w.~-])\/srv\b/g, join(place, 'srv')));
+      if (step.text.startsWith('#!')) await chmod(path, 0o755);
     }
+    await writeFile(
+      join(config, 'config.yaml'),
+      `include: [conf.d]\nstate: { path: ./ductile.db }\nplugin_roots: [${pluginsRoot}, ./plugins]\n`,
+    );
+    await mkdir(join(config, 'plugins'), { recursive: true });
+    const checked = await type(['config', 'check', '--config', config], place);
+    expect([checked.code, checked.err]).toEqual([0, '']);
+    // The test locks no files; this is the only reason for a warning.
+    expect(checked.out).toMatch(/configuration is not locked[^]*0 errors, 1 warning/);
     await checkMentioned(text);
   });
 });

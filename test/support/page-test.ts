@@ -25,8 +25,10 @@ export function testPages(pattern: string): void {
   }
 }
 
+/** A module of Python, such as `sqlite3`, isn't a program. */
 function isUsed(tool: string, steps: readonly PageStep[]): boolean {
-  return steps.some((step) => new RegExp(`\\b${tool}\\b`).test(JSON.stringify(step)));
+  const pattern = new RegExp(String.raw`(?<!import [\w, ]*)\b${tool}\b(?!\.)`);
+  return steps.some((step) => pattern.test(JSON.stringify(step)));
 }
 
 function isInstalled(tool: string): boolean {

@@ -2,12 +2,13 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text as readText } from 'node:stream/consumers';
 import { expect, onTestFinished } from 'vitest';
 import { makeDirectory } from './directory.ts';
 import { eventually } from './instance.ts';
+import { parseSteps } from './page-steps.ts';
 import { pluginsRoot } from './plugin-process.ts';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -37,18 +38,31 @@ export function blocksIn(page: string, language: string): string[] {
   return [...found].map(([, block = '']) => block);
 }
 
-/** Opens a recipe with one of its configurations. */
+/** Opens a recipe: writes its files, and returns its commands. */
 export async function openRecipe(
   page: string,
   edits: readonly Edit[] = [],
-  block = 0,
 ): Promise<Program & { readonly commands: readonly string[] }> {
   const place = await makeDirectory();
   const written = await readFile(join(root, 'docs/recipes', page), 'utf8');
-  const text = written.replaceAll('/srv', place);
+  const steps = parseSteps(written.replaceAll(/(?<![\w.~-])\/srv\b/g, place));
+  const recipe: string[] = [];
+  for (const step of steps) {
+    if (step.kind !== 'file') continue;
+    if (step.path.includes('/conf.d/')) {
+      recipe.push(step.text);
+    } else {
+      const path = step.path.replace('~', place);
+      await mkdir(dirname(path), { recursive: true });
+      await writeFile(path, step.text);
+      if (step.text.startsWith('#!')) await chmod(path, 0o755);
+    }
+  }
   const rest = `state: { path: ./state/ductile.db }\nplugin_roots: [${pluginsRoot}]\n`;
-  const program = await openProgram(place, (blocksIn(text, 'yaml')[block] ?? '') + rest, edits);
-  const commands = blocksIn(text, 'sh').flatMap((lines) => lines.trim().split('\n'));
+  const program = await openProgram(place, (recipe[0] ?? '') + rest, edits);
+  const commands = steps.flatMap((step) =>
+    step.kind === 'console' ? step.entries.map(({ command }) => command) : [],
+  );
   return { ...program, commands };
 }
 
@@ -73,7 +87,7 @@ async function openProgram(
   await mkdir(config, { mode: 0o700 });
   await writeFile(join(config, 'config.yaml'), yaml);
   const bin = join(place, 'bin');
-  await mkdir(bin);
+  await mkdir(bin, { recursive: true });
   const launcher = join(root, 'bin/ductile.cjs');
   await writeFile(
     join(bin, 'ductile'),
