@@ -80,7 +80,7 @@ function showDoctor(output: JsonOutput, printer: Printer): void {
       : describeCounts({ ...output, infos: shown.filter(isNote).length }),
   );
   // A script that reads the result doesn't need the advice.
-  if (printer.isVerbose || (printer.isTerminal && shown.length === 0)) {
+  if (printer.isTerminal && (printer.isVerbose || shown.length === 0)) {
     printer.line(`Checks of one part: ${doctorParts.map((part) => `\`${part}\``).join(', ')}`);
   }
 }
