@@ -30,6 +30,9 @@ const newest: Readonly<Record<string, readonly [list: string, field: string]>> =
   delivery: ['webhook deliveries', 'delivery_id'],
 };
 
+/** Default ports of the service, and those of the servers of recipes. Each session has free ones instead. */
+const shownPorts = ['8080', '8081', '8091', '8092', '8093', '8094', '8095'];
+
 export async function openPageSession(): Promise<PageSession> {
   const place = await makeDirectory();
   const home = join(place, 'home');
@@ -37,8 +40,9 @@ export async function openPageSession(): Promise<PageSession> {
   await mkdir(home, { mode: 0o700 });
   await mkdir(join(home, 'srv'));
   await mkdir(bin);
-  const ports = { api: await findPort(), webhooks: await findPort() };
-  await writeFile(join(bin, 'ductile'), launcher(ports.api));
+  const ports = new Map<string, string>();
+  for (const port of shownPorts) ports.set(port, String(await findPort()));
+  await writeFile(join(bin, 'ductile'), launcher(ports.get('8080') ?? ''));
   await chmod(join(bin, 'ductile'), 0o755);
   // Pages name files of the repository by these paths.
   for (const name of ['examples', 'sdk', 'plugins']) {
@@ -61,8 +65,8 @@ export async function openPageSession(): Promise<PageSession> {
 
   const fill = (text: string): string =>
     text
-      .replaceAll(/(?:127\.0\.0\.1|localhost):8080/g, `127.0.0.1:${ports.api}`)
-      .replaceAll(/(?:127\.0\.0\.1|localhost):8081/g, `127.0.0.1:${ports.webhooks}`)
+      .replaceAll(/\blocalhost:(?=80)/g, '127.0.0.1:')
+      .replaceAll(/\b80(?:8[01]|9[1-5])\b/g, (port) => ports.get(port) ?? port)
       .replaceAll(/(?<![\w.~-])\/srv\b/g, `${home}/srv`)
       .replaceAll('<token>', tokens.at(-1) ?? '<token>')
       .replaceAll(/<(id|run|signal|directive|delivery)>/g, (_, name: string) => {
@@ -71,12 +75,11 @@ export async function openPageSession(): Promise<PageSession> {
       });
 
   /** Returns text as the page would show it. */
-  const unfill = (text: string): string =>
-    text
-      .replaceAll(`${home}/srv`, '/srv')
-      .replaceAll(home, '~')
-      .replaceAll(`127.0.0.1:${ports.api}`, '127.0.0.1:8080')
-      .replaceAll(`127.0.0.1:${ports.webhooks}`, '127.0.0.1:8081');
+  const unfill = (text: string): string => {
+    let shown = text.replaceAll(`${home}/srv`, '/srv').replaceAll(home, '~');
+    for (const [port, free] of ports) shown = shown.replaceAll(free, port);
+    return shown;
+  };
 
   const send = async (lines: string): Promise<{ ok: boolean; printed: string }> => {
     const script = join(place, 'script');
@@ -138,7 +141,7 @@ kill_service() { end_service -KILL; }
 `;
 
 /** The program. \`init\` would choose the default port, which others may use. */
-function launcher(port: number): string {
+function launcher(port: string): string {
   const program = `exec '${process.execPath}' '${join(root, 'bin/ductile.cjs')}'`;
   return `#!/bin/sh
 case " $* " in

@@ -1,6 +1,7 @@
 /** Runs a documentation page from top to bottom and compares what it shows. */
 import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { openPageSession, type PageSession } from './page-session.ts';
 import { parseSteps, type ConsoleEntry, type PageStep } from './page-steps.ts';
@@ -74,7 +75,7 @@ async function compareOutputs(
 ): Promise<[string, string][]> {
   const changes: [string, string][] = [];
   for (const { command, output } of entries) {
-    const printed = await session.show(command);
+    const printed = await readOutput(session, command, output);
     if (isShown(output, printed, Date.now())) continue;
     const before = `$ ${command}\n`;
     const isElided = /^…$/m.test(output);
@@ -84,4 +85,20 @@ async function compareOutputs(
     changes.push([before + output, `${(before + printed).trimEnd()}\n`]);
   }
   return changes;
+}
+
+/** Commands that only look. Work that is still running may change what they see. */
+const looking =
+  /^(?:cat|grep|head|ls|tail|ductile (?:\w+ (?:list|show|logs|status|tree|health)|why|status|doctor|logs)) /;
+const PATIENCE_MS = 30_000;
+
+/** Returns what a command prints. Looks again, as a reader would, until it is what the page shows. */
+async function readOutput(session: PageSession, command: string, output: string): Promise<string> {
+  const endMs = performance.now() + (looking.test(`${command} `) ? PATIENCE_MS : 0);
+  for (;;) {
+    const printed = await session.show(command);
+    const isOver = process.env[WRITING] !== undefined || performance.now() > endMs;
+    if (isOver || isShown(output, printed, Date.now())) return printed;
+    await sleep(100);
+  }
 }
