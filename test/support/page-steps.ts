@@ -36,8 +36,13 @@ const mark = /^ *<!-- (file|append|skip|start)(?:: (.*?))? -->$/;
 const hidden = /^ *<!-- hidden(?:: sh|-file: (\S+))$/;
 
 /** Commands that would change the machine of whoever runs the tests. Their blocks have to be skipped. */
-const reaching =
-  /\b(?:sudo|useradd|systemctl|loginctl|docker|podman|apt-get|apt)\b|\bnpm (?:install|ci|test)\b|[ >"](?:\/etc|\/opt|\/usr|\/var)\//;
+const reaching = new RegExp(
+  [
+    String.raw`\b(?:sudo|useradd|systemctl|loginctl|docker|podman|apt-get|apt)\b`,
+    String.raw`\bnpm (?:install|ci|test)\b`,
+    String.raw`[ >"]/(?:etc|opt|usr|var)/`,
+  ].join('|'),
+);
 
 /** Reads the steps of a page. Blocks in other languages than sh and console are steps if they name a file. */
 export function parseSteps(page: string): PageStep[] {
