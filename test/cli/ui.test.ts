@@ -91,5 +91,5 @@ test('compressed pages are shown with a command that reads them', async () => {
 });
 
 test('the help ends with the documentation', async () => {
-  expect((await run(['--help'])).out).toMatch(/\n\nDocumentation: ductile docs\n$/);
+  expect((await run(['--help'])).out).toMatch(/\nDocumentation: ductile docs\n$/);
 });
