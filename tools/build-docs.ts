@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, extname, join, sep } from 'node:path';
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import { build } from 'vitepress';
 import { collectNotices } from './collect-notices.ts';
 import { renderIndex } from './site/llms.ts';
@@ -86,22 +86,44 @@ async function renderTexts(): Promise<SiteFiles> {
   return new Map(texts.map(([name, text]) => [name, Buffer.from(text)]));
 }
 
-/** Returns the number of bytes. */
+/**
+ * Writes pictures as they are, Markdown compressed for readers without a service, and everything else
+ * into one archive. Returns the number of bytes.
+ */
 async function publish(files: SiteFiles): Promise<number> {
   const [next, last] = [`${target}.new`, `${target}.old`];
   await rm(next, { recursive: true, force: true });
-  let total = 0;
+  const packed: (readonly [string, Buffer])[] = [];
+  const written: (readonly [string, Buffer])[] = [];
   for (const [name, content] of files) {
-    const isCompressed = compressed.has(extname(name));
-    const path = join(next, isCompressed ? name : `${name}.gz`);
-    const written = isCompressed ? content : gzipSync(content, { level: 9 });
+    const type = extname(name);
+    if (type === '.md') written.push([`${name}.gz`, gzipSync(content, { level: 9 })]);
+    else if (compressed.has(type)) written.push([name, content]);
+    else packed.push([name, content]);
+  }
+  written.push(['site.br', pack(packed)]);
+  for (const [name, content] of written) {
+    const path = join(next, name);
     await mkdir(dirname(path), { recursive: true });
-    await writeFile(path, written);
-    total += written.length;
+    await writeFile(path, content);
   }
   await rm(last, { recursive: true, force: true });
   await rename(target, last).catch(() => undefined);
   await rename(next, target);
   await rm(last, { recursive: true, force: true });
-  return total;
+  return written.reduce((sum, [, content]) => sum + content.length, 0);
+}
+
+/** Packs files into one: a line with the name and size of each, then the files. */
+function pack(files: readonly (readonly [string, Buffer])[]): Buffer {
+  const entries = files.map(([name, content]) => [name, content.length]);
+  const head = Buffer.from(`${JSON.stringify(entries)}\n`);
+  // A window over all files, because a page and its script have the same text.
+  const params = {
+    [constants.BROTLI_PARAM_QUALITY]: 9,
+    [constants.BROTLI_PARAM_LGWIN]: constants.BROTLI_MAX_WINDOW_BITS,
+  };
+  return brotliCompressSync(Buffer.concat([head, ...files.map(([, content]) => content)]), {
+    params,
+  });
 }

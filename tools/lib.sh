@@ -52,7 +52,7 @@ prepare_docs() {
 }
 
 is_docs_built() {
-  [ -f "$root/dist/.docs-stamp" ] && [ -f "$root/dist/docs/index.html.gz" ] || return 1
+  [ -f "$root/dist/.docs-stamp" ] && [ -f "$root/dist/docs/site.br" ] || return 1
   newer=$(
     cd "$root" &&
       find docs tools/site tools/build-docs.ts web/icon.svg package-lock.json \

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { defineConfig, type Plugin } from 'vitepress';
 import { loadDiagrams } from '../../tools/site/diagram.ts';
 import { makeMarkdownOptions } from '../../tools/site/markdown.ts';
-import { findBareFolders, readDocsPages } from '../../tools/site/pages.ts';
+import { readDocsPages } from '../../tools/site/pages.ts';
 import { makeSidebars } from '../../tools/site/sidebar.ts';
 
 const docs = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -26,7 +26,7 @@ export default defineConfig({
   // It would insert a style, which the policy of the service forbids.
   appearance: { disableTransition: false },
   head: [['link', { rel: 'icon', type: 'image/svg+xml', href: '/docs/icon.svg' }]],
-  markdown: makeMarkdownOptions({ draw, bareFolders: findBareFolders(pages) }),
+  markdown: makeMarkdownOptions({ draw, pages }),
   themeConfig: {
     sidebar: makeSidebars(pages),
     outline: { level: [2, 3] },

@@ -1,6 +1,10 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { extname, join, sep } from 'node:path';
+import { brotliDecompress } from 'node:zlib';
+import { promisify } from 'node:util';
 import { DuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
 import type { Admission } from '../operation/authorize.ts';
 import type { Exchange } from './exchange.ts';
 import {
@@ -24,6 +28,8 @@ const ASSETS = 'assets';
 const PAGE = 'index.html';
 const NOT_FOUND_PAGE = '404.html';
 const ZIPPED = '.gz';
+/** The files of the documentation in one: together they are far smaller. */
+const ARCHIVE = 'site.br';
 /** The list of pages for language models, and the text of all pages. */
 const INDEX = 'llms.txt';
 const WHOLE = 'llms-full.txt';
@@ -58,7 +64,9 @@ const types: ReadonlyMap<string, string> = new Map([
   ['.txt', 'text/plain; charset=utf-8'],
 ]);
 
-type SiteFiles = ReadonlyMap<string, CachedResponse>;
+/** Creates the response for a file, once. */
+type SiteFile = () => Promise<CachedResponse>;
+type SiteFiles = ReadonlyMap<string, SiteFile>;
 
 /**
  * Serves the dashboard to everyone: its files hold no data, and its requests for data need a token.
@@ -92,7 +100,7 @@ function createDashboard(directory: string): SiteHandler {
       const message = files.has(PAGE) ? `there is no ${path}` : 'the dashboard was not built';
       throw new DuctileError('ENDPOINT_NOT_FOUND', message);
     }
-    send(exchange, name, { file, always: dashboardHeaders });
+    send(exchange, name, { file: await file(), always: dashboardHeaders });
     return true;
   };
 }
@@ -100,7 +108,6 @@ function createDashboard(directory: string): SiteHandler {
 /** Serves the documentation: a path without an ending is a page. */
 function createDocsSite(directory: string): SiteHandler {
   const readSite = createReader(directory);
-  let whole: Promise<CachedResponse> | undefined;
   return async (exchange) => {
     const { path } = exchange;
     requireRead(exchange);
@@ -112,29 +119,13 @@ function createDocsSite(directory: string): SiteHandler {
       redirect(exchange, `${DOCS}/${folder}`);
       return true;
     }
-    if (wanted === WHOLE && files.has(INDEX)) {
-      whole ??= createCachedResponse(joinPages(files), types.get('.txt') ?? HTML);
-      send(exchange, wanted, { file: await whole, always: docsHeaders });
-      return true;
-    }
     const names = isFolder ? [`${folder}${PAGE}`] : [wanted, `${wanted}.html`];
     const name = names.find((each) => files.has(each)) ?? NOT_FOUND_PAGE;
-    const file = files.get(name) ?? (await createCachedResponse(MISSING_SITE, HTML));
+    const make = files.get(name) ?? (() => createCachedResponse(MISSING_SITE, HTML));
     const status = name === NOT_FOUND_PAGE ? 404 : 200;
-    send(exchange, name, { file, always: docsHeaders, status });
+    send(exchange, name, { file: await make(), always: docsHeaders, status });
     return true;
   };
-}
-
-/** Joins the Markdown of all pages for language models, in the order of their list. */
-function joinPages(files: SiteFiles): Buffer {
-  const index = String(files.get(INDEX)?.bytes);
-  const pages = [...index.matchAll(/\]\(\/docs\/([^)]+\.md)\)/g)].map(([, name = '']) => [
-    `<!-- ${DOCS}/${name} -->\n\n`,
-    String(files.get(name)?.bytes),
-    '\n',
-  ]);
-  return Buffer.from(pages.flat().join(''));
 }
 
 const MISSING_SITE = Buffer.from(`<!doctype html>
@@ -191,34 +182,82 @@ function send(exchange: Exchange, name: string, { file, always, status }: SiteRe
   sendCachedResponse(exchange, file, { cacheControl, vary: 'accept-encoding', always, status });
 }
 
-/** Reads a site with its first request: a page and its files must be from the same build. */
+/**
+ * Reads a site with its first request, because a page and its files must be from the same build. Drops
+ * it after a while without a request.
+ */
 function createReader(directory: string): () => Promise<SiteFiles> {
   let reading: Promise<SiteFiles> | undefined;
+  let timer: NodeJS.Timeout | undefined;
   return async () => {
-    reading ??= readFiles(directory);
+    reading ??= readSite(directory);
+    clearTimeout(timer);
+    timer = setTimeout(() => (reading = undefined), limits.siteIdleMs).unref();
     const files = await reading;
     if (!files.has(PAGE)) reading = undefined;
     return files;
   };
 }
 
-async function readFiles(directory: string): Promise<SiteFiles> {
+async function readSite(directory: string): Promise<SiteFiles> {
   const names = await readdir(directory, { recursive: true }).catch(() => []);
-  const files = await Promise.all(names.map((name) => readSiteFile(directory, name)));
-  return new Map(files.filter((file) => file !== undefined));
+  const files = new Map<string, SiteFile>();
+  for (const path of names) {
+    const bytes = await readFile(join(directory, path)).catch(() => undefined);
+    if (bytes === undefined) continue;
+    const name = path.split(sep).join('/');
+    const isZipped = name.endsWith(ZIPPED);
+    if (name === ARCHIVE) for (const packed of await unpack(bytes)) addFile(files, ...packed);
+    else addFile(files, isZipped ? name.slice(0, -ZIPPED.length) : name, bytes, isZipped);
+  }
+  if (files.has(INDEX))
+    files.set(
+      WHOLE,
+      once(() => joinPages(files)),
+    );
+  return files;
 }
 
-/** Reads one file; the documentation is compressed on the disk. */
-async function readSiteFile(
-  directory: string,
-  path: string,
-): Promise<readonly [name: string, file: CachedResponse] | undefined> {
-  const isZipped = path.endsWith(ZIPPED);
-  const plain = isZipped ? path.slice(0, -ZIPPED.length) : path;
-  const type = types.get(extname(plain));
-  if (type === undefined) return undefined;
-  const bytes = await readFile(join(directory, path)).catch(() => undefined);
-  if (bytes === undefined) return undefined;
+function addFile(
+  files: Map<string, SiteFile>,
+  name: string,
+  bytes: Buffer,
+  isZipped = false,
+): void {
+  const type = types.get(extname(name));
+  if (type === undefined) return;
   const make = isZipped ? createZippedResponse : createCachedResponse;
-  return [plain.split(sep).join('/'), await make(bytes, type)];
+  files.set(
+    name,
+    once(async () => await make(bytes, type)),
+  );
+}
+
+function once(make: SiteFile): SiteFile {
+  let made: ReturnType<SiteFile> | undefined;
+  return () => (made ??= make());
+}
+
+/** Reads the archive of tools/build-docs: a line with the name and size of each file, then the files. */
+async function unpack(archive: Buffer): Promise<(readonly [name: string, bytes: Buffer])[]> {
+  const all = await promisify(brotliDecompress)(archive);
+  const end = all.indexOf('\n');
+  const entries = parseJson(all.toString('utf8', 0, end)) as readonly (readonly [string, number])[];
+  let offset = end + 1;
+  return entries.map(([name, size]) => {
+    const start = offset;
+    offset += size;
+    return [name, all.subarray(start, offset)];
+  });
+}
+
+/** Joins the Markdown of all pages for language models, in the order of their list. */
+async function joinPages(files: SiteFiles): Promise<CachedResponse> {
+  const index = String((await files.get(INDEX)?.())?.bytes);
+  const pages: string[] = [];
+  for (const [, name = ''] of index.matchAll(/\]\(\/docs\/([^)]+\.md)\)/g)) {
+    const page = await files.get(name)?.();
+    if (page !== undefined) pages.push(`<!-- ${DOCS}/${name} -->\n\n${String(page.bytes)}`);
+  }
+  return await createCachedResponse(Buffer.from(pages.join('\n')), types.get('.txt') ?? HTML);
 }

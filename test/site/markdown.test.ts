@@ -9,7 +9,13 @@ let draw: DrawDiagram;
 
 beforeAll(async () => {
   draw = await loadDiagrams();
-  const options = makeMarkdownOptions({ draw, bareFolders: new Set(['plugins/shipped']) });
+  const pages = ['concepts/README.md', 'plugins/shipped/echo.md'].map((source) => ({
+    source,
+    route: source,
+    title: source,
+    text: '',
+  }));
+  const options = makeMarkdownOptions({ draw, pages });
   md = await createMarkdownRenderer('docs', options, '/docs/');
 });
 
@@ -41,6 +47,7 @@ describe('text', () => {
 describe('links', () => {
   test.each([
     ['[a](../concepts/README.md#b)', 'href="/docs/concepts/#b"', 'href="./../concepts/#b"'],
+    ['[a](../concepts)', 'href="/docs/concepts/"', 'href="./../concepts/"'],
     ['[a](limits.md)', 'href="/docs/plugins/limits"', 'href="./limits"'],
     ['[a](https://example.com/README.md)', 'href="https://example.com/README.md"', ''],
   ])('%s lead to pages', async (text, absolute, relative) => {

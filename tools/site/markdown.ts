@@ -2,7 +2,7 @@
 import type { MarkdownOptions, MarkdownRenderer } from 'vitepress';
 import { codeClasses, codeTheme } from './code-theme.ts';
 import type { DrawDiagram } from './diagram.ts';
-import { resolveLink } from './pages.ts';
+import { findBareFolders, resolveLink, type DocsPage } from './pages.ts';
 import { makeSlug } from './slug.ts';
 
 /** The elements that pages may use; every other `<word>` is text. */
@@ -17,8 +17,7 @@ type Tokens = ReturnType<MarkdownRenderer['parse']>;
 
 interface MarkdownContext {
   readonly draw: DrawDiagram;
-  /** Directories below `docs` that have no page of their own. */
-  readonly bareFolders: ReadonlySet<string>;
+  readonly pages: readonly DocsPage[];
 }
 
 /** Switches off the syntax that GitHub doesn't have. */
@@ -40,13 +39,15 @@ export function makeMarkdownOptions(context: MarkdownContext): MarkdownOptions {
 
 type TokenMaker = new (type: string, tag: string, nesting: 0) => Tokens[number];
 
-function configureMarkdown(md: MarkdownRenderer, { draw, bareFolders }: MarkdownContext): void {
+function configureMarkdown(md: MarkdownRenderer, { draw, pages }: MarkdownContext): void {
+  const bareFolders = findBareFolders(pages);
+  const isFolder = (path: string) => pages.some(({ source }) => source === `${path}/README.md`);
   md.core.ruler.before('vitepress_link_lines', 'repository_links', ({ tokens, env, Token }) => {
     const { relativePath = '' } = env as PageEnvironment;
     for (const token of tokens) {
       if (token.children === null) continue;
       const isMissing = (path: string) => path.startsWith('../') || bareFolders.has(path);
-      token.children = fixLinks(token.children, { from: relativePath, isMissing, Token });
+      token.children = fixLinks(token.children, { from: relativePath, isMissing, isFolder, Token });
     }
   });
   const { rules } = md.renderer;
@@ -101,6 +102,7 @@ function keepElements(html: string, escape: (text: string) => string): string {
 interface LinkRules {
   readonly from: string;
   readonly isMissing: (path: string) => boolean;
+  readonly isFolder: (path: string) => boolean;
   readonly Token: TokenMaker;
 }
 
@@ -108,7 +110,7 @@ interface LinkRules {
  * Points links to README.md at the page of that directory. A link to a file outside of `docs`, or to
  * a directory without a page, becomes its path, because the site doesn't contain it.
  */
-function fixLinks(children: Tokens, { from, isMissing, Token }: LinkRules): Tokens {
+function fixLinks(children: Tokens, { from, isMissing, isFolder, Token }: LinkRules): Tokens {
   const fixed: Tokens = [];
   let outside: string | undefined;
   let shown = '';
@@ -121,7 +123,8 @@ function fixLinks(children: Tokens, { from, isMissing, Token }: LinkRules): Toke
           [outside, shown] = [path.startsWith('../') ? path.slice(3) : `docs/${path}`, ''];
           continue;
         }
-        token.attrSet('href', href.replace(/(^|\/)README\.md(?=#|$)/, '$1index.md'));
+        const page = isFolder(path) ? href.replace(/\/?(?=#|$)/, '/') : href;
+        token.attrSet('href', page.replace(/(^|\/)README\.md(?=#|$)/, '$1index.md'));
       }
     }
     if (outside !== undefined) {

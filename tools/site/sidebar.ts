@@ -12,42 +12,66 @@ const sections: readonly Section[] = [
   {
     folder: 'get-started',
     title: 'Get started',
-    order: ['five-minutes', 'quickstart', 'install', 'tour', 'tutorial'],
+    order: words('quickstart install quickstart-cron quickstart-webhook quickstart-agent tutorial'),
   },
   {
     folder: 'concepts',
     title: 'Concepts',
-    order: ['jobs', 'plugins', 'schedules', 'signals', 'pipelines', 'directives', 'packages'],
+    order: words(`jobs-and-attempts plugins schedules signals webhooks pipelines directives packages
+      tenants guarantees glossary`),
   },
   {
     folder: 'guides',
     title: 'Guides',
-    order: ['cli', 'dashboard', 'webhooks', 'pipelines', 'runs', 'credentials', 'api', 'mcp'],
+    order: words(`cli dashboard api mcp agents credentials
+      run-a-job-later time-zones-and-dst catch-up-and-overlap quiet-hours
+      retry-and-backoff handle-failures-and-alerts deduplicate-jobs limit-concurrency lock-a-resource
+      webhooks verify-webhooks
+      pipelines conditions-and-templates parallel-and-loops wait-for-approval wait-for-a-signal
+      test-a-pipeline runs replay-and-revive
+      follow-events query-with-sql`),
   },
-  { folder: 'recipes', title: 'Recipes', order: ['scheduled-command', 'deploy-on-push'] },
-  { folder: 'plugins', title: 'Plugins', order: ['tutorial', 'protocol', 'limits', 'shipped'] },
+  {
+    folder: 'recipes',
+    title: 'Recipes',
+    order: words('scheduled-command deploy-on-push watch-a-folder watch-an-address'),
+  },
+  {
+    folder: 'plugins',
+    title: 'Plugins',
+    order:
+      words(`tutorial manifest protocol sdk-python sdk-typescript sdk-shell testing state-and-facts
+      health-and-init prewarming isolation-and-limits limits shipped`),
+  },
   {
     folder: 'operate',
     title: 'Operate',
-    order: ['deploy', 'configuration', 'reload', 'observe', 'tokens', 'tenants', 'on-call'],
+    order:
+      words(`deploy systemd container postgresql production-checklist configuration reload upgrade
+      backup-and-restore retention observe monitoring on-call troubleshooting tokens tenants
+      reliability sizing-and-performance performance prove`),
   },
-  { folder: 'security', title: 'Security', order: ['model'] },
+  { folder: 'security', title: 'Security', order: words('model hardening') },
   { folder: 'compare', title: 'Compare', order: [] },
-  { folder: 'migrate', title: 'Migrate', order: [] },
+  { folder: 'migrate', title: 'Migrate', order: words('from-cron') },
   {
     folder: 'reference',
     title: 'Reference',
-    order: ['cli', 'config', 'http', 'operations', 'errors', 'findings', 'tables'],
+    order: words('cli config http operations errors findings limits tables'),
   },
 ];
 
 /** Pages of no folder: questions and news come after the reference. */
-const LOOSE: Section = { folder: '', title: 'More', order: ['faq', 'whats-in-0.1'] };
+const LOOSE: Section = { folder: '', title: 'More', order: words('faq whats-in-0.1') };
 const LAST: Section = {
   folder: 'internals',
   title: 'Internals',
-  order: ['architecture', 'proof', 'benchmarks', 'dependencies', 'decisions'],
+  order: words('architecture proof benchmarks dependencies decisions'),
 };
+
+function words(text: string): string[] {
+  return text.split(/\s+/);
+}
 
 const HOME = 'README.md';
 

@@ -42,6 +42,8 @@ export const httpLimits = {
   httpKeepAliveMs: 65 * SECOND,
   /** How long a client may stop reading a response. */
   httpStallMs: 60 * SECOND,
+  /** How long the dashboard and the documentation stay in memory without a request. */
+  siteIdleMs: 5 * MINUTE,
   /** How often slow clients are checked. */
   httpCheckMs: 1 * SECOND,
   /** The open connections of one listener. */
