@@ -191,7 +191,7 @@ export const installPackageDirective = defineDirective({
       positionals: ['package'],
       flags: { config: '--with <json>', version: '--at <version>' },
       examples: [
-        'ductile package install folder-notify --with \'{"folder":"/srv/in","file":"/srv/told"}\'',
+        'ductile package install folder-notify --with \'{"folder":"/srv/in","file":"/srv/arrived.jsonl"}\'',
         'ductile package install site-watch --config-file site.json --dry-run',
       ],
     },
