@@ -190,7 +190,7 @@ function createReader(directory: string): () => Promise<SiteFiles> {
   let reading: Promise<SiteFiles> | undefined;
   let timer: NodeJS.Timeout | undefined;
   return async () => {
-    reading ??= readSite(directory);
+    reading ??= readFiles(directory);
     clearTimeout(timer);
     timer = setTimeout(() => (reading = undefined), limits.siteIdleMs).unref();
     const files = await reading;
@@ -199,7 +199,7 @@ function createReader(directory: string): () => Promise<SiteFiles> {
   };
 }
 
-async function readSite(directory: string): Promise<SiteFiles> {
+async function readFiles(directory: string): Promise<SiteFiles> {
   const names = await readdir(directory, { recursive: true }).catch(() => []);
   const files = new Map<string, SiteFile>();
   for (const path of names) {

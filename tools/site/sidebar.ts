@@ -12,18 +12,21 @@ const sections: readonly Section[] = [
   {
     folder: 'get-started',
     title: 'Get started',
-    order: words('quickstart install quickstart-cron quickstart-webhook quickstart-agent tutorial'),
+    order: splitWords(
+      'quickstart install quickstart-cron quickstart-webhook quickstart-agent tutorial',
+    ),
   },
   {
     folder: 'concepts',
     title: 'Concepts',
-    order: words(`jobs-and-attempts plugins schedules signals webhooks pipelines directives packages
+    order:
+      splitWords(`jobs-and-attempts plugins schedules signals webhooks pipelines directives packages
       tenants guarantees glossary`),
   },
   {
     folder: 'guides',
     title: 'Guides',
-    order: words(`cli dashboard api mcp agents credentials
+    order: splitWords(`cli dashboard api mcp agents credentials
       run-a-job-later time-zones-and-dst catch-up-and-overlap quiet-hours
       retry-and-backoff handle-failures-and-alerts deduplicate-jobs limit-concurrency lock-a-resource
       webhooks verify-webhooks
@@ -34,42 +37,42 @@ const sections: readonly Section[] = [
   {
     folder: 'recipes',
     title: 'Recipes',
-    order: words('scheduled-command deploy-on-push watch-a-folder watch-an-address'),
+    order: splitWords('scheduled-command deploy-on-push watch-a-folder watch-an-address'),
   },
   {
     folder: 'plugins',
     title: 'Plugins',
     order:
-      words(`tutorial manifest protocol sdk-python sdk-typescript sdk-shell testing state-and-facts
+      splitWords(`tutorial manifest protocol sdk-python sdk-typescript sdk-shell testing state-and-facts
       health-and-init prewarming isolation-and-limits limits shipped`),
   },
   {
     folder: 'operate',
     title: 'Operate',
     order:
-      words(`deploy systemd container postgresql production-checklist configuration reload upgrade
+      splitWords(`deploy systemd container postgresql production-checklist configuration reload upgrade
       backup-and-restore retention observe monitoring on-call troubleshooting tokens tenants
       reliability sizing-and-performance performance prove`),
   },
-  { folder: 'security', title: 'Security', order: words('model hardening') },
+  { folder: 'security', title: 'Security', order: splitWords('model hardening') },
   { folder: 'compare', title: 'Compare', order: [] },
-  { folder: 'migrate', title: 'Migrate', order: words('from-cron') },
+  { folder: 'migrate', title: 'Migrate', order: splitWords('from-cron') },
   {
     folder: 'reference',
     title: 'Reference',
-    order: words('cli config http operations errors findings limits tables'),
+    order: splitWords('cli config http operations errors findings limits tables'),
   },
 ];
 
 /** Pages of no folder: questions and news come after the reference. */
-const LOOSE: Section = { folder: '', title: 'More', order: words('faq whats-in-0.1') };
+const LOOSE: Section = { folder: '', title: 'More', order: splitWords('faq whats-in-0.1') };
 const LAST: Section = {
   folder: 'internals',
   title: 'Internals',
-  order: words('architecture proof benchmarks dependencies decisions'),
+  order: splitWords('architecture proof benchmarks dependencies decisions'),
 };
 
-function words(text: string): string[] {
+function splitWords(text: string): string[] {
   return text.split(/\s+/);
 }
 
