@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Browser } from 'playwright-core';
 import { startApi, type TestApi } from '../support/api-server.ts';
+import { eventually } from '../support/instance.ts';
 import { openTab, startBrowser, type Tab, type TabOptions } from '../support/browser.ts';
 
 let api: TestApi;
@@ -40,7 +41,11 @@ async function withTab(
 /** Waits until Vue runs the page. */
 async function openPage({ page }: Tab, path: string): Promise<void> {
   await page.goto(path);
-  await page.waitForFunction("document.querySelector('#app').__vue_app__ !== undefined");
+  // Not `waitForFunction`, which evaluates text, and the policy forbids that.
+  await eventually('Vue runs the page', async () => {
+    const isRunning = await page.evaluate("'__vue_app__' in document.querySelector('#app')");
+    return isRunning === true ? true : undefined;
+  });
 }
 
 /** Amount of red in the color of a diagram's text, from 0 to 255. */
