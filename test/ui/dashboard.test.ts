@@ -301,7 +301,7 @@ describe('acting shows the plan first', () => {
       await page.getByRole('button', { name: 'Reset breaker' }).click();
       await page.locator('dialog .plan').getByText('broken').first().waitFor();
       await page.getByRole('dialog').getByRole('button', { name: 'Reset breaker' }).click();
-      await page.getByText('Breaker reset').waitFor();
+      await page.getByText('Breaker reset', { exact: true }).waitFor();
       const { body } = await place.api.ask('/system/breaker');
       expect(JSON.stringify(body['breakers'])).not.toContain('"state":"open"');
     }));
