@@ -45,6 +45,7 @@ const operationShape = z.strictObject({
 const documentShape = z.strictObject({
   openapi: z.literal('3.1.0'),
   info: z.strictObject({ title: z.string(), version: z.string() }),
+  externalDocs: z.strictObject({ url: z.literal('/docs/') }),
   servers: z.tuple([z.strictObject({ url: z.literal('/') })]),
   paths: z.record(
     z.string().startsWith('/'),
