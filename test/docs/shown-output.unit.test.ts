@@ -42,3 +42,9 @@ test('an ellipsis stands for lines or for a part of a line', () => {
   expect(isShown('first\n…\nlast', 'first\na', now)).toBe(false);
   expect(isShown('key … kept', 'key 123 kept', now)).toBe(true);
 });
+
+test('failed attempts that a wait reports or misses are not compared', () => {
+  const reported = 'attempt 2 of 5 failed: refused; next attempt in 1s\nstatus  succeeded';
+  expect(isShown('status  succeeded', reported, now)).toBe(true);
+  expect(isShown('status  succeeded', 'attempt 2 of 5\nstatus  succeeded', now)).toBe(false);
+});

@@ -53,10 +53,16 @@ export function isShown(shown: string, printed: string, now: number): boolean {
     .every((time, index) => time === times[index] || Math.abs(Date.parse(time) - now) < 2 * aDay);
 }
 
+/** Progress of a wait. The command shows only the failures that it sees in time. */
+const progress = /^attempt \d+ of \d+ failed: .*next attempt/;
+
 /** Columns are as wide as their values, and those differ. */
 function tidy(text: string): string {
-  const lines = text.split('\n').map((line) => line.replaceAll(/ {2,}/g, ' ').trimEnd());
-  return lines.join('\n').trim();
+  const lines = text.split('\n').filter((line) => !progress.test(line));
+  return lines
+    .map((line) => line.replaceAll(/ {2,}/g, ' ').trimEnd())
+    .join('\n')
+    .trim();
 }
 
 function toPattern(shown: string): string {
